@@ -60,6 +60,7 @@ _RECONCILES = (
 _QUEUE = ("name", "controller")
 _CONTROLLER = ("controller",)
 _STREAM = ("name", "resource")
+_FLOW = ("name", "flow")
 
 # client-go util/workqueue, with controller-runtime's labels and buckets
 
@@ -175,6 +176,24 @@ OLDEST_READY = Metric(
     "distq_oldest_ready_seconds",
     "gauge",
     "Age of the oldest item that can be claimed; 0 if there is none.",
+)
+FLOW_READY = Metric(
+    "distq_flow_ready",
+    "gauge",
+    "Items of a flow, which is what keys have before their first slash, that can be claimed now.",
+    _FLOW,
+)
+FLOW_OLDEST_READY = Metric(
+    "distq_flow_oldest_ready_seconds",
+    "gauge",
+    "Age of the oldest item of a flow that can be claimed; 0 if there is none.",
+    _FLOW,
+)
+FLOW_WAITING = Metric(
+    "distq_flow_waiting_seconds",
+    "gauge",
+    "How long in seconds items of a flow waited that were claimed in the last five minutes, by quantile.",
+    (*_FLOW, "quantile"),
 )
 WORKERS = Metric("distq_workers", "gauge", "Open handles that take items of the queue.")
 PAUSED = Metric("distq_paused", "gauge", "Whether the queue is paused: 1 or 0.")

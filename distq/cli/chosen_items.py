@@ -1,5 +1,6 @@
 """The items of a repair: some by their KEYs, or all in a state, in steps that show progress."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial

@@ -9,6 +9,7 @@ import click
 
 from distq.cli.completion import complete_queue
 from distq.cli.durations import Duration, since
+from distq.cli.flows import print_flows
 from distq.cli.help import command
 from distq.cli.options import with_settings
 from distq.cli.output import note, print_json, print_table
@@ -45,6 +46,7 @@ QUEUE_COLUMNS = [
 @click.option(
     "--since", type=Duration(), default="1h", show_default=True, help="How far the history goes back."
 )
+@click.option("--flows", is_flag=True, help="Show the flows, by what keys have before their first slash.")
 @with_settings()
 def queues(
     *,
@@ -55,12 +57,18 @@ def queues(
     interval: float,
     history: bool,
     since: float,
+    flows: bool,
 ) -> None:
     """Show all queues, or one, in numbers."""
     inspector = inspector_of(settings)
     if history:
         found = [require_queue(inspector, queue)] if queue else inspector.queues()
         print_history(inspector, [info.name for info in found], since, as_json=as_json)
+        return
+    if flows:
+        found = [require_queue(inspector, queue)] if queue else inspector.queues()
+        exit_if_broken(found)
+        print_flows(inspector, [info.name for info in found], as_json=as_json)
         return
     while True:
         found = [existing_queue(inspector, queue)] if queue else inspector.queues()

@@ -66,6 +66,15 @@ queues: Sequence[PageColumn] = (
     failed_rate,
     workers,
 )
+flows: Sequence[PageColumn] = (
+    PageColumn("Flow", "What the keys have before their first slash: a namespace, mostly."),
+    _number("Ready", "Items of the flow that wait for a worker."),
+    _number("Oldest", "How long the oldest of them has waited."),
+    _number("Processing", "Items of the flow that workers hold now."),
+    _number("Claimed", "Items of the flow that workers claimed in the last five minutes."),
+    _number("Waited p50", "How long half of these had waited at most."),
+    _number("Waited p99", "How long 99 in a hundred of these had waited at most."),
+)
 errors: Sequence[PageColumn] = (
     _number("Items", "Failing items that have this error."),
     PageColumn("Error", "The first line of the error."),
@@ -91,9 +100,9 @@ audit: Sequence[PageColumn] = (
     PageColumn("When", "When the action began, by the clock of Redis."),
     PageColumn(
         "Person",
-        "The user who was logged in, or anonymous without a login. Of a command: the user of the machine.",
+        "The user of the dashboard, anonymous without a login; or of the command's machine.",
     ),
-    PageColumn("From", "The address of the browser. Of a command: the machine."),
+    PageColumn("From", "The address of the browser, or the machine of the command."),
     PageColumn("By", "A dashboard, or the command line."),
     PageColumn("Queue", "The queue of the action."),
     PageColumn("Action", "What the person asked for."),

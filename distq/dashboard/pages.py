@@ -79,7 +79,7 @@ class WebPages:
         if time_range not in pictures.TIME_RANGES:
             abort(404, "no such time range.")
         view = self._inspector.view(
-            queue, Wanted(rows=rows, errors=True, past=pictures.TIME_RANGES[time_range])
+            queue, Wanted(rows=rows, errors=True, flows=True, past=pictures.TIME_RANGES[time_range])
         )
         found = _only(view, queue)
         total = getattr(found.info, rows.state)

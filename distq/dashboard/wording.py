@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from flask import Flask
 
 from distq.dashboard.item_id import encoded
-from distq.wording import age, rfc3339
+from distq.wording import age, brief, rfc3339
 
 _SHOWN = 80
 
@@ -34,6 +34,7 @@ def add_filters(app: Flask) -> None:
     """Give these to templates as filters."""
     app.jinja_env.filters |= {
         "age": age,
+        "brief": brief,
         "number": number,
         "utc": utc,
         "clock": clock,

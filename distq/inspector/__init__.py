@@ -3,9 +3,11 @@
 from distq.inspector.across import ItemsAcross, QueueItems
 from distq.inspector.info import (
     AuditEntry,
+    FlowInfo,
     Happening,
     ItemInfo,
     Listing,
+    QueueFlows,
     QueueInfo,
     Repair,
     RepairStep,
@@ -22,11 +24,13 @@ from distq.redisio.queue_reads import State
 __all__ = [
     "AuditEntry",
     "ErrorGroup",
+    "FlowInfo",
     "Happening",
     "Inspector",
     "ItemInfo",
     "ItemsAcross",
     "Listing",
+    "QueueFlows",
     "QueueInfo",
     "QueueItems",
     "QueueNames",

@@ -1,5 +1,6 @@
 """The records of an Inspector: frozen; their fields are also the keys of the command line's JSON."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NewType
 
@@ -143,6 +144,49 @@ class RepairStep:
     chosen: int
     changed: int
     cursor: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowInfo:
+    """Some items of a queue together: those whose keys have the same text before their first slash.
+
+    ``flow`` is that text, as a namespace, None of keys without a slash. ``oldest_ready`` is since when the
+    item waits that waits longest. Of a queue with more items than a look takes, ``ready`` and ``processing``
+    are an estimate, and ``oldest_ready`` is of the items that were looked at: then it is a ``sample``.
+
+    ``waiting_p50`` and ``waiting_p99`` are the median and 99th percentile of the seconds from pending to
+    claimed, of ``claimed`` items in the last five minutes, as open handles report them; None where nothing
+    was claimed. They are exact to a factor of two.
+    """
+
+    queue: str
+    flow: str | None
+    ready: int
+    processing: int
+    oldest_ready: Timestamp | None
+    claimed: int
+    waiting_p50: float | None
+    waiting_p99: float | None
+    sample: bool
+
+
+@dataclass(frozen=True, slots=True)
+class QueueFlows:
+    """The flows of a queue with most items waiting, then those that waited longest, most ready first.
+
+    The look took ``looked_at`` of ``ready`` items, and found ``left_out`` more flows.
+    """
+
+    queue: str
+    flows: Sequence[FlowInfo]
+    left_out: int
+    ready: int
+    looked_at: int
+
+    @property
+    def is_sample(self) -> bool:
+        """Return whether the numbers are estimates."""
+        return self.looked_at < self.ready
 
 
 @dataclass(frozen=True, slots=True)

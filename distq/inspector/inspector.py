@@ -21,10 +21,12 @@ from distq.inspector.choices import (
     require_repairable,
     require_state,
 )
+from distq.inspector.flows import flows_of
 from distq.inspector.info import (
     AuditEntry,
     ItemInfo,
     Listing,
+    QueueFlows,
     QueueInfo,
     Repair,
     RepairStep,
@@ -141,6 +143,14 @@ class Inspector:
             now = self._redis.now()
             since, until = now - 3600 if since is None else since, now if until is None else until
         return run(self._redis, past.samples(self._store(queue), since, until, in_seconds(every)))
+
+    def flows(self, queue: str) -> QueueFlows:
+        """Return the flows of a queue that have most items waiting, and that wait longest: twenty at most.
+
+        A flow are the items whose keys have the same text before their first slash, as a namespace. It costs
+        the same however many items wait: of a queue with more than two thousand it is a sample.
+        """
+        return run(self._redis, flows_of(self._store(queue)))
 
     def workers(self, queue: str | None = None) -> list[WorkerInfo]:
         """Describe the open handles of all queues, or of one."""

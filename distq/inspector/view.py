@@ -8,9 +8,11 @@ from typing import Any, Literal, NamedTuple
 
 from distq.errors import RedisRefused
 from distq.inspector import past, reading
+from distq.inspector.flows import flows_of
 from distq.inspector.info import (
     ItemInfo,
     Listing,
+    QueueFlows,
     QueueInfo,
     Sample,
     StreamInfo,
@@ -83,6 +85,7 @@ class Wanted(NamedTuple):
     held: bool = False
     errors: bool = False
     calls: bool = False
+    flows: bool = False
     past: tuple[float, float] | None = None
 
 
@@ -120,6 +123,7 @@ class QueueView:
     errors_of: int = 0
     events: Sequence[TraceEvent] = ()
     past: Sequence[Sample] = ()
+    flows: QueueFlows | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +188,8 @@ def _whole_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView
         parts["item"] = reading.item_infos(store, named(wanted.key))
         parts["siblings"] = _siblings(store, wanted.key)
         parts["resource"] = reading.reconciled_resource(store)
+    if wanted.flows:
+        parts["flows"] = flows_of(store)
     if wanted.errors:
         parts["errors"] = _errors(store)
     if wanted.calls:

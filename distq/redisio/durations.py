@@ -78,3 +78,7 @@ class Durations:
                 return (least + (end - least) * (wanted - below) / count) / 1000
             below += count
         return None
+
+    def total(self) -> int:
+        """Return how many durations were counted."""
+        return sum(int(count) for _, count in _COUNT.findall(str(self).encode()))

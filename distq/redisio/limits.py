@@ -76,6 +76,21 @@ AUDIT_ENTRIES = 1000
 AUDIT_LETTERS = 1000
 """Letters of an action there, and of its outcome."""
 
+FLOW_ITEMS = 2000
+"""Items of a structure that a look at a queue by flow takes."""
+
+FLOWS_SHOWN = 20
+"""Flows that a look at a queue returns."""
+
+FLOWS_REPORTED = 40
+"""Flows whose waiting times a process reports with a heartbeat."""
+
+FLOW_LETTERS = 100
+"""Letters of the name of such a flow; one with a longer name is not reported."""
+
+FLOW_LABELS = 10
+"""Flows that have a label of their own in the metrics of a queue."""
+
 READ_AHEAD_LINES = 4000
 """Lines of a watch that wait to be handled; then the socket fills, and the API server waits or closes it."""
 

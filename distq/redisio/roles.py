@@ -56,7 +56,7 @@ ROLES = {
     ),
     "informer": Role(
         ("cache/read", "catch_up", "caught_up", "commit"),
-        _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrangebylex zrevrangebyscore",
+        _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrangebylex zrevrangebyscore zscan",
     ),
     "viewer": Role((), _LOOK),
     "operator": Role(

@@ -4,12 +4,13 @@ One process of a fleet is enough to report them, such as the leader. A scrape co
 if objects are cached, up to six more when new priorities appear, and one for each thousand claimed items.
 """
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from distq.errors import RedisError
+from distq.errors import RedisError, RedisRefused
 from distq.metrics import (
     CACHED_OBJECTS,
     DEAD,
@@ -17,6 +18,9 @@ from distq.metrics import (
     DEPTH,
     DIRTY,
     FAILING,
+    FLOW_OLDEST_READY,
+    FLOW_READY,
+    FLOW_WAITING,
     LONGEST_RUNNING,
     OLDEST_READY,
     PAUSED,
@@ -28,8 +32,10 @@ from distq.metrics import (
     Metric,
     Sample,
 )
-from distq.redisio import queue_reads
+from distq.redisio import flow_reads, queue_reads
 from distq.redisio.connection import Connection
+from distq.redisio.flow_reads import Flow
+from distq.redisio.limits import FLOW_LABELS
 from distq.redisio.queue_reads import Counts, Level, heads
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, words_of
@@ -37,12 +43,17 @@ from distq.redisio.round_trips import Read, gather, run
 
 T = TypeVar("T")
 
+_logger = logging.getLogger("distq.queue")
+
 LEVELS = 25
 """How many priorities get their own label, as in controller-runtime; the others share one label."""
 
 EXCEEDED = "exceeded_cardinality_limit"
 UNKNOWN = ""
-"""The priority of due items after the first ``PAGE``: so many mean that no worker promotes them."""
+"""The priority of due items after the first ``PAGE``: so many mean that no worker promotes them.
+
+Also the flow of keys without a slash.
+"""
 
 PAGE = 1000
 TIMEOUT = 1.0
@@ -76,6 +87,7 @@ class QueueGauges:
         self._store = QueueStore(queue.connection.with_timeout(TIMEOUT), queue.name)
         self._priorities = {0}
         self._one_at_a_time = threading.Lock()
+        self._is_refused = False
 
     def __call__(self) -> list[Sample]:
         """Read the gauges."""
@@ -95,11 +107,13 @@ class QueueGauges:
     def _samples(self) -> Iterator[Sample]:
         name, now = (self._queue.name,), self._store.connection.now()
         both = name * 2
-        counts = self._run(queue_reads.counts(self._store, now, first_due=PAGE))
+        asked: list[Read[Any]] = [queue_reads.counts(self._store, now, first_due=PAGE), self._flows()]
+        counts, flows = self._run(gather(asked))
         for metric, count in _COUNTS.items():
             yield metric, name, count(counts)
         for resource, objects in self._run(self._cached()).items():
             yield CACHED_OBJECTS, (*name, resource), objects
+        yield from self._samples_by_flow(flows, now)
         depths, oldest_us = self._pending(counts)
         for label, depth in depths.items():
             yield DEPTH, (*both, str(label)), depth
@@ -107,6 +121,31 @@ class QueueGauges:
         ages = [max(0.0, now - fence / 1e6) for fence in self._fences()]
         yield UNFINISHED_WORK, both, sum(ages)
         yield LONGEST_RUNNING, both, max(ages, default=0.0)
+
+    def _flows(self) -> Read[Mapping[str | None, Flow]]:
+        """Return what a look at the flows finds; nothing if this user of Redis may not take it."""
+        try:
+            return (yield from flow_reads.look(self._store)).flows
+        except RedisRefused as error:
+            if not self._is_refused:  # the user was made for a distq that did not look by flow
+                _logger.warning("queue %s: no metrics by flow: %s", self._queue.name, error)
+            self._is_refused = True
+            return {}
+
+    def _samples_by_flow(self, flows: Mapping[str | None, Flow], now: float) -> Iterator[Sample]:
+        """Yield what waits of the flows with most items, and of all others together."""
+        by_items = sorted(flows, key=lambda name: (-flows[name].ready, -flows[name].waiting.total()))
+        labelled = {name or UNKNOWN: flows[name] for name in by_items[:FLOW_LABELS]}
+        if others := by_items[FLOW_LABELS:]:
+            labelled[EXCEEDED] = flow_reads.together(flows[name] for name in others)
+        for label, flow in labelled.items():
+            labels = (self._queue.name, label)
+            yield FLOW_READY, labels, flow.ready
+            waits = 0.0 if flow.since_us is None else max(0.0, now - flow.since_us / 1e6)
+            yield FLOW_OLDEST_READY, labels, waits
+            for quantile in (0.5, 0.99):
+                if (seconds := flow.waiting.quantile(quantile)) is not None:
+                    yield FLOW_WAITING, (*labels, str(quantile)), seconds
 
     def _cached(self) -> Read[Counter[str]]:
         """Return how many objects are cached of each resource."""

@@ -11,6 +11,7 @@ from typing import cast
 from distq.clock import Clock
 from distq.redisio.durations import Durations
 from distq.workqueue.engine import Entry, TurnSettings
+from distq.workqueue.flow_waits import FlowWaits
 from distq.workqueue.interface import Disposition, Park, Release, Retry, Settlement, all_ended
 from distq.workqueue.turns import TurnReply
 
@@ -37,6 +38,7 @@ class Worker:
         self.refused = 0
         self.waiting = Durations()
         self.working = Durations()
+        self._flows = FlowWaits()
         self.stopping = False
         self._reported_stopping = False
         self._since: float | None = None
@@ -62,6 +64,7 @@ class Worker:
         self.failed += failed
         self.done += len(settled) - failed
         self.working.note([(reply.fence - entry.request.fence) // 1000 for entry in settled])
+        self._flows.note(reply.requests)
         now = reply.fence / 1000
         self.waiting.note([int(now - 1000 * (each.enqueued_at or 0.0)) for each in reply.requests])
 
@@ -102,7 +105,8 @@ class Worker:
         if (revive_dead_after := self._settings.options.revive_dead_after) is not None:
             handle["revive_dead_after"] = revive_dead_after
         state = {"stopping": True} if self.stopping else {}  # expire_sessions.lua looks for this text
-        return json.dumps(self._about | counts | durations | times | rates | handle | state)
+        flows = {"flows": self._flows.describe(clock.monotonic())}
+        return json.dumps(self._about | counts | durations | times | rates | handle | state | flows)
 
     def _follow_rates(self, now: float) -> None:
         if self._last is not None and now > self._last[0]:

@@ -1,0 +1,132 @@
+"""A look at a queue by flow: what waits of each, since when, what is held, and how long claims waited.
+
+A *flow* are the items whose keys have the same text before their first slash, as a namespace; keys without a
+slash are one flow. Nothing in Redis counts them. So a look takes some thousands of items, however many there
+are: those that are next, and some that the hash of their key chooses, which is as good as chance. Of a queue
+that has no more than these it is exact.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from distq.redisio import queue_reads
+from distq.redisio.durations import Durations
+from distq.redisio.keys import shown
+from distq.redisio.limits import FLOW_ITEMS
+from distq.redisio.queue_store import QueueStore
+from distq.redisio.round_trips import Read, gather
+from distq.redisio.scores import NO_SCORE, decode_order
+
+_NEXT = 200
+"""Items that are next: of a priority they wait longest."""
+
+
+@dataclass(slots=True)
+class Flow:
+    """What a look found of one flow.
+
+    ``ready`` and ``processing`` are estimated in a sample, to two digits. ``since_us`` is since when the
+    oldest item waits of those looked at. ``waiting`` is of what was claimed in the last minutes.
+    """
+
+    ready: int = 0
+    processing: int = 0
+    since_us: int | None = None
+    waiting: Durations = field(default_factory=Durations)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLook:
+    """The flows by their names, None for keys without a slash; of ``ready`` items ``looked_at`` many."""
+
+    flows: Mapping[str | None, Flow]
+    ready: int
+    looked_at: int
+
+
+def look(store: QueueStore) -> Read[FlowLook]:
+    """Look at the flows of a queue, in one round trip."""
+    asked: list[Read[Any]] = [_some_items(store), queue_reads.worker_records(store)]
+    (sizes, next_up, ready, suspects, held), workers = yield from gather(asked)
+    n_ready, n_suspects, n_held = sizes
+    flows: defaultdict[str | None, Flow] = defaultdict(Flow)
+    seen = {**suspects, **next_up, **ready}
+    for item, score in seen.items():
+        flow, since = flows[flow_of(item)], _since(score)
+        flow.ready += 1
+        if since is not None:
+            flow.since_us = min(since, flow.since_us or since)
+    estimated = Counter[str | None]()
+    for found, total in ((ready, n_ready), (suspects, n_suspects)):
+        for name, items in Counter(map(flow_of, found)).items():
+            estimated[name] += _estimate(items, total, len(found))
+    for name, items in estimated.items():
+        flows[name].ready = max(flows[name].ready, items)
+    for name, items in Counter(map(flow_of, held)).items():
+        flows[name].processing = _estimate(items, n_held, len(held))
+    for name, waiting in _waits(workers.values()):
+        flows[name].waiting += waiting
+    return FlowLook(flows, n_ready + n_suspects, len(seen))
+
+
+def together(flows: Iterable[Flow]) -> Flow:
+    """Return some flows as one."""
+    whole = Flow()
+    for flow in flows:
+        whole.ready += flow.ready
+        whole.processing += flow.processing
+        whole.since_us = min((since for since in (whole.since_us, flow.since_us) if since), default=None)
+        whole.waiting += flow.waiting
+    return whole
+
+
+def flow_of(item: bytes) -> str | None:
+    """Return the flow of an item; None if it has nothing before a slash."""
+    name, slash, _ = item.partition(b"/")
+    return shown(name) if slash and name else None
+
+
+_Items = dict[bytes, bytes]
+"""Items with their scores."""
+
+
+def _some_items(store: QueueStore) -> Read[tuple[Sequence[int], _Items, _Items, _Items, _Items]]:
+    """Return the sizes of three structures, what is next in the first, and some items of each."""
+    structures = ("ready", "suspects", "processing")
+    *sizes, next_up, ready, suspects, held = yield store.commands(
+        *(("ZCARD", structure) for structure in structures),
+        ("ZRANGEBYSCORE", "ready", "-inf", "+inf", "WITHSCORES", "LIMIT", 0, _NEXT),
+        *(("ZSCAN", structure, 0, "COUNT", FLOW_ITEMS) for structure in structures),
+    )
+    return sizes, _items(next_up), _items(ready[1]), _items(suspects[1]), _items(held[1])
+
+
+def _items(flat: Sequence[bytes]) -> _Items:
+    return dict(zip(flat[::2], flat[1::2], strict=True))
+
+
+def _estimate(items: int, total: int, looked_at: int) -> int:
+    """Return how many there are in all, to two digits, where so many were found among those looked at."""
+    if looked_at >= total:
+        return items
+    estimate = round(items * total / looked_at)
+    return round(estimate, 2 - len(str(estimate)))
+
+
+def _since(score: bytes) -> int | None:
+    """Return since when an item is pending, µs; None of a score that no script wrote."""
+    found = decode_order(score)
+    return None if found == NO_SCORE else found[1]
+
+
+def _waits(workers: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str | None, Durations]]:
+    """Yield what open handles report of each flow; nothing of what cannot be read."""
+    for about in workers:
+        reported = about.get("flows")
+        for each in reported if isinstance(reported, list) else ():
+            if not isinstance(each, str):
+                continue
+            word, _, name = each.partition(" ")
+            yield name or None, Durations.parse(word.encode(errors="replace"))
