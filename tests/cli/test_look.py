@@ -440,3 +440,27 @@ def test_what_people_did_is_shown(distq: CommandLine, redis: Connection) -> None
     (entry,) = _json(distq("audit", "--limit", "1", "--json").stdout)
     assert (entry["person"], entry["text"], entry["outcome"]) == (None, "resume foos", None)
     assert datetime.fromisoformat(entry["at"]).tzinfo is not None
+
+
+def test_flows_are_shown(distq: CommandLine, redis: Connection) -> None:
+    """Of one queue or all, as a table and as JSON; notes say what is estimated or left out."""
+    queue = Queue("foos", redis)
+    assert distq("queues", "foos", "--flows").returncode == 1
+    queue.add("prod/a", "prod/b", "dev/a", "plain")
+    lines = distq("queues", "--flows").stdout.splitlines()
+    header, *rows = [re.split(r"  +", line.strip()) for line in lines]
+    assert header == ["QUEUE", "FLOW", "READY", "PROCESSING", "OLDEST", "CLAIMED", "WAITED-P50", "WAITED-P99"]
+    assert [row[:4] for row in rows] == [
+        ["foos", "prod", "2", "0"],
+        ["foos", "dev", "1", "0"],
+        ["foos", "-", "1", "0"],
+    ]
+    first, *_ = _json(distq("queues", "foos", "--flows", "--json").stdout)
+    assert (first["flow"], first["ready"], first["claimed"], first["sample"]) == ("prod", 2, 0, False)
+    assert first["waiting_p50"] is None
+    for start in range(0, 4000, 1000):
+        queue.add(*(f"ns-{number % 50}/{start + number}" for number in range(1000)))
+    done = distq("queues", "foos", "--flows")
+    assert re.search(r"foos: estimated from \d+ of 4004 ready items\nfoos: \d+ flows more\n", done.stderr)
+    assert re.search(r"ns-\d+ +~\d+", done.stdout)
+    queue.close()

@@ -10,14 +10,19 @@ from click.testing import CliRunner
 
 from distq.cli import options
 from distq.cli.program import main
-from distq.inspector import AuditEntry, ItemInfo, QueueInfo, StreamInfo, TraceEvent, WorkerInfo
+from distq.inspector import AuditEntry, FlowInfo, ItemInfo, QueueInfo, StreamInfo, TraceEvent, WorkerInfo
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "cli.md").read_text()
 GROUPS = {"Redis": options.REDIS, "logs": options.LOGS, "lease": options.LEASE, "work": options.WORK}
 GROUPS["HTTP"] = options.HTTP
 SHARED = {name for group in GROUPS.values() for name in group} | {"as_json", "verbose", "show_config"}
-RECORDS = {"queues": QueueInfo, "items": ItemInfo, "workers": WorkerInfo, "leader": StreamInfo}
-RECORDS |= {"trace": TraceEvent, "audit": AuditEntry}
+RECORDS: dict[str, list[type]] = {
+    "queues": [QueueInfo, FlowInfo],
+    "items": [ItemInfo],
+    "workers": [WorkerInfo],
+    "leader": [StreamInfo],
+}
+RECORDS |= {"trace": [TraceEvent], "audit": [AuditEntry]}
 
 
 def section(command: str) -> str:
@@ -89,4 +94,4 @@ def test_the_groups_of_settings_are_those_of_the_commands() -> None:
 def test_the_json_fields_are_those_of_the_records(name: str) -> None:
     """A row for each field, in the records' order."""
     named = re.findall(r"^\| `(\w+)` \|", section(name), re.MULTILINE)
-    assert named == [field.name for field in fields(RECORDS[name])]
+    assert named == [field.name for record in RECORDS[name] for field in fields(record)]

@@ -26,6 +26,7 @@ LABELS |= {
 }
 
 BY_POD = 'leader_election_master_status{name="foos",pod="%s"}'
+FLOW = 'distq_flow_ready{name="foos",flow="%s"}'
 STREAM = '{name="foos",resource="v1/Pod"}'
 ERRORS = 'controller_runtime_reconcile_errors_total{controller="foos"}'
 RECONCILES = 'controller_runtime_reconcile_total{controller="foos",result="%s"}'
@@ -43,6 +44,18 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     "DistqItemsWait": (
         {'distq_oldest_ready_seconds{name="foos"}': "0+60x200", 'distq_paused{name="foos"}': "0x200"},
         {'distq_oldest_ready_seconds{name="foos"}': "0+60x200", 'distq_paused{name="foos"}': "1x200"},
+    ),
+    "DistqOneFlowWaits": (
+        {
+            FLOW % "prod": "5000x200",
+            FLOW % "dev": "3x200",
+            'distq_oldest_ready_seconds{name="foos"}': "0+60x200",
+        },
+        {
+            FLOW % "prod": "5000x200",
+            FLOW % "dev": "3000x200",
+            'distq_oldest_ready_seconds{name="foos"}': "0+60x200",
+        },
     ),
     "DistqReconcileHangs": (
         {'workqueue_longest_running_processor_seconds{name="foos",controller="foos"}': "0+60x200"},
