@@ -82,14 +82,8 @@ class Actions:
     def _pause(self, queue: str) -> ResponseReturnValue | None:
         if "confirmed" not in request.form:
             return self._ask_about_queue("pause", queue, self._effect_of_pause(queue))
-        with self._audit.action("pause", queue, f"pause {queue}") as did:
-            changed = self._inspector.pause(queue)
-            did(_DID[changed], changed=int(changed))
-        show_message(
-            f"Paused {queue}: nothing is claimed until it is resumed."
-            if changed
-            else "It was paused already."
-        )
+        paused = f"Paused {queue}: nothing is claimed until it is resumed."
+        self._switch("pause", queue, self._inspector.pause, paused, "It was paused already.")
         return None
 
     def _effect_of_pause(self, queue: str) -> str:
@@ -97,10 +91,13 @@ class Actions:
         return f"Workers claim nothing more until you resume it, and finish {held} in progress. Adds go on."
 
     def _resume(self, queue: str) -> None:
-        with self._audit.action("resume", queue, f"resume {queue}") as did:
-            changed = self._inspector.resume(queue)
+        self._switch("resume", queue, self._inspector.resume, f"Resumed {queue}.", "It was not paused.")
+
+    def _switch(self, action: str, queue: str, switch: Callable[[str], bool], done: str, was_so: str) -> None:
+        with self._audit.action(action, queue, f"{action} {queue}") as did:
+            changed = switch(queue)
             did(_DID[changed], changed=int(changed))
-        show_message(f"Resumed {queue}." if changed else "It was not paused.")
+        show_message(done if changed else was_so)
 
     def _resync(self, queue: str) -> ResponseReturnValue | None:
         if "confirmed" not in request.form:

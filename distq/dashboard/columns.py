@@ -43,13 +43,11 @@ reason_and_error = PageColumn(
     "Reason and error", "Why the item is dead, and the first line of its last error."
 )
 
+_rates = (failing, oldest, done_rate, failed_rate, workers)
+
 figures: Sequence[PageColumn] = (
     _number("Depth", "Items that wait now: ready, dirty, and delayed ones that are due."),
-    failing,
-    oldest,
-    done_rate,
-    failed_rate,
-    workers,
+    *_rates,
     leader,
 )
 queues: Sequence[PageColumn] = (
@@ -60,11 +58,7 @@ queues: Sequence[PageColumn] = (
     _number("Processing", "Items that workers hold now."),
     _number("Dirty", "Processing items that were added again: they run once more."),
     _number("Dead", "Items that are not tried again until an event or a person revives them."),
-    failing,
-    oldest,
-    done_rate,
-    failed_rate,
-    workers,
+    *_rates,
 )
 flows: Sequence[PageColumn] = (
     PageColumn("Flow", "What the keys have before their first slash: a namespace, mostly."),

@@ -1,6 +1,7 @@
 """Chooses the flows of a queue that are worth a look: those with most items, and those that wait longest."""
 
 from distq.inspector.info import FlowInfo, QueueFlows, Timestamp
+from distq.inspector.past import quantile
 from distq.redisio import flow_reads
 from distq.redisio.flow_reads import Flow, FlowLook
 from distq.redisio.limits import FLOWS_SHOWN
@@ -42,11 +43,7 @@ def _info(queue: str, name: str | None, flow: Flow, *, is_sample: bool) -> FlowI
         processing=flow.processing,
         oldest_ready=None if flow.since_us is None else Timestamp(flow.since_us / 1e6),
         claimed=flow.waiting.total(),
-        waiting_p50=_rounded(flow.waiting.quantile(0.5)),
-        waiting_p99=_rounded(flow.waiting.quantile(0.99)),
+        waiting_p50=quantile(flow.waiting, 0.5),
+        waiting_p99=quantile(flow.waiting, 0.99),
         sample=is_sample,
     )
-
-
-def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, 4)

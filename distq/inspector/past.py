@@ -34,14 +34,15 @@ def _sample(queue: str, sample: StoredSample, before: StoredSample | None) -> Sa
         paused=sample.paused > 0,
         done_per_second=done,
         failed_per_second=failed,
-        waiting_p50=_quantile(sample.waiting, 0.5),
-        waiting_p99=_quantile(sample.waiting, 0.99),
-        working_p50=_quantile(sample.working, 0.5),
-        working_p99=_quantile(sample.working, 0.99),
+        waiting_p50=quantile(sample.waiting, 0.5),
+        waiting_p99=quantile(sample.waiting, 0.99),
+        working_p50=quantile(sample.working, 0.5),
+        working_p99=quantile(sample.working, 0.99),
     )
 
 
-def _quantile(durations: Durations, share: float) -> float | None:
+def quantile(durations: Durations, share: float) -> float | None:
+    """Return the duration that this share did not exceed, in seconds to four places."""
     seconds = durations.quantile(share)
     return None if seconds is None else round(seconds, 4)
 

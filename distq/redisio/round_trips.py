@@ -37,11 +37,19 @@ def run(connection: Pipeline, read: Read[T]) -> T:
     try:
         commands = next(read)
         while True:
-            replies = connection.pipeline(commands, keep_refusals=True) if commands else []
-            commands = _go_on(read, commands, replies)
+            commands = _go_on(read, commands, _replies(connection, commands))
     except StopIteration as end:
         result: T = end.value
         return result
+
+
+def _replies(connection: Pipeline, commands: Sequence[Command]) -> list[Any]:
+    """Return the replies; what several reads ask alike, such as the workers of a queue, is asked once."""
+    if not commands:
+        return []
+    asked = list(dict.fromkeys(map(tuple, commands)))
+    replies = dict(zip(asked, connection.pipeline(asked, keep_refusals=True), strict=True))
+    return [replies[tuple(command)] for command in commands]
 
 
 def gather(reads: Iterable[Read[T]]) -> Read[list[T]]:

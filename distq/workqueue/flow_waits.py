@@ -3,55 +3,49 @@
 A turn only keeps what it claimed; it is counted with the next heartbeat. So an item costs nothing more.
 """
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Mapping
 
 from distq.redisio.durations import Durations
 from distq.redisio.limits import FLOW_LETTERS, FLOWS_REPORTED
-from distq.workqueue.interface import Request, waited
+from distq.workqueue.interface import Request
 
 WINDOW = 300.0
 """Seconds that a description goes back at most, and at least half of them."""
 
 _CLAIMS = 1000
-"""Claims between two heartbeats that are counted, or some more: those after them are left out."""
+"""Claims between two heartbeats that are counted, the last ones."""
 
-_Waits = Mapping[str | None, Durations]
+_Waits = Mapping[str, Durations]
+"""Durations by flow, that of keys without a slash as an empty text."""
 
 
 class FlowWaits:
-    """Counts the claims of the last minutes. One thread notes them, another one describes them."""
+    """Counts the claims of the last minutes. One thread adds to ``claimed``, another one describes them."""
 
     def __init__(self) -> None:
-        self._claimed: list[Request] = []
+        self.claimed = deque[Request](maxlen=_CLAIMS)
         self._before: _Waits = {}
-        self._now: defaultdict[str | None, Durations] = defaultdict(Durations)
+        self._now: defaultdict[str, Durations] = defaultdict(Durations)
         self._since: float | None = None
 
-    def note(self, requests: Sequence[Request]) -> None:
-        """Note what a turn claimed."""
-        claimed = self._claimed
-        if len(claimed) < _CLAIMS:
-            claimed.extend(requests)
-
     def describe(self, now: float) -> list[str]:
-        """Return a text for each flow: its durations, then a space and its name if its keys have a slash.
+        """Return a text for each flow: its durations, a space and its name, none of keys without a slash.
 
         ``now`` in seconds by the monotonic clock. Of many flows they are those with most claims, and those
         that waited longest.
         """
         self._forget(now)
-        claimed, self._claimed = self._claimed, []
-        waits: defaultdict[str | None, list[int]] = defaultdict(list)
-        for request in claimed:
-            waits[request.namespace].append(int(waited(request) * 1000))
-        for flow, milliseconds in waits.items():
-            if flow is None or len(flow) <= FLOW_LETTERS:
-                self._now[flow].note(milliseconds)
-        return [
-            str(waiting) if flow is None else f"{waiting} {flow}"
-            for flow, waiting in self._reported().items()
-        ]
+        claimed, self.claimed = self.claimed, deque(maxlen=_CLAIMS)
+        waits: defaultdict[str, list[int]] = defaultdict(list)
+        for request in list(claimed):  # a turn may still add to it
+            flow, slash, _ = request.key.partition("/")
+            milliseconds = request.fence / 1000 - 1000 * (request.enqueued_at or 0.0)
+            waits[flow if slash else ""].append(int(milliseconds))
+        for flow, all_of_it in waits.items():
+            if len(flow) <= FLOW_LETTERS:
+                self._now[flow].note(all_of_it)
+        return [f"{waiting} {flow}" for flow, waiting in self._reported().items()]
 
     def _forget(self, now: float) -> None:
         """Let what is older than the window go, a half of it at a time."""

@@ -138,7 +138,9 @@ class TurnClient:
 
     def _end(self, session: str) -> bool:
         """End this session; return whether Redis still had it."""
-        return bool(self.store.run("close", session=session, worker=self.worker.describe(self._clock)))
+        return bool(
+            self.store.run("close", session=session, worker=self.worker.describe(self._clock, ends=True))
+        )
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:

@@ -64,7 +64,7 @@ class Worker:
         self.failed += failed
         self.done += len(settled) - failed
         self.working.note([(reply.fence - entry.request.fence) // 1000 for entry in settled])
-        self._flows.note(reply.requests)
+        self._flows.claimed.extend(reply.requests)
         now = reply.fence / 1000
         self.waiting.note([int(now - 1000 * (each.enqueued_at or 0.0)) for each in reply.requests])
 
@@ -90,8 +90,11 @@ class Worker:
             self._rates
         ) >= 0.005  # less is shown as 0.00
 
-    def describe(self, clock: Clock) -> str:
-        """Return the description as JSON; times are seconds since the epoch by this machine's clock."""
+    def describe(self, clock: Clock, *, ends: bool = False) -> str:
+        """Return the description as JSON; times are seconds since the epoch by this machine's clock.
+
+        Of a session that ``ends`` Redis keeps the counts alone.
+        """
         self._follow_rates(clock.monotonic())
         self._since = self._since or clock.now()
         counts = {"done": self.done, "failed": self.failed, "refused": self.refused}
@@ -105,7 +108,7 @@ class Worker:
         if (revive_dead_after := self._settings.options.revive_dead_after) is not None:
             handle["revive_dead_after"] = revive_dead_after
         state = {"stopping": True} if self.stopping else {}  # expire_sessions.lua looks for this text
-        flows = {"flows": self._flows.describe(clock.monotonic())}
+        flows = {} if ends else {"flows": self._flows.describe(clock.monotonic())}
         return json.dumps(self._about | counts | durations | times | rates | handle | state | flows)
 
     def _follow_rates(self, now: float) -> None:
