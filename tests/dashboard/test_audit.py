@@ -257,7 +257,7 @@ def test_who_may_not_read_a_queue_does_not_see_what_was_done_to_it(
 def test_the_newest_actions_of_all_queues_come_first(connection: Connection, inspector: Inspector) -> None:
     """However they are spread over queues: one that has most of them is read further than the others."""
     names = ["a", "b", "c"]
-    expected = []
+    expected: list[tuple[str, str]] = []
     for number in range(120):
         name = "b" if number % 10 else names[number // 10 % 3]
         connection.execute("HSET", "distq:queues", name, "1")
