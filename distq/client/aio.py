@@ -1,14 +1,10 @@
 """The Client's calls for ``async def``: each runs in a thread, so there is one client and not two."""
 
-import asyncio
-import contextvars
 import functools
-import os
-import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from distq.client.call_threads import CallThreads
+from distq.call_threads import AwaitedCalls
 from distq.client.client import Client
 from distq.client.objects import Object
 
@@ -26,7 +22,7 @@ def _in_thread(
 
     @functools.wraps(method)
     async def call(self: "AsyncClient", /, *args: Arguments.args, **named: Arguments.kwargs) -> Value:
-        return await self._call(functools.partial(method, self._client, *args, **named))
+        return await self._calls.call(functools.partial(method, self._client, *args, **named))
 
     return call
 
@@ -40,9 +36,7 @@ class AsyncClient:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._lock = threading.Lock()
-        self._threads: CallThreads | None = None
-        self._process = os.getpid()
+        self._calls = AwaitedCalls(THREADS, "distq-client")
 
     get = _in_thread(Client.get)
     get_or_raise = _in_thread(Client.get_or_raise)
@@ -70,22 +64,10 @@ class AsyncClient:
         """Yield the objects of a namespace, or of all, as ``Client.list`` does: ``async for``."""
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         pages = self._client._pages(resource, namespace, selectors)  # noqa: SLF001 - one client in two forms
-        while (page := await self._call(lambda: next(pages, None))) is not None:
+        while (page := await self._calls.call(lambda: next(pages, None))) is not None:
             for obj in page:
                 yield obj
 
     async def aclose(self) -> None:
         """Wait for the calls that were made, and end the threads; a later call starts new ones."""
-        with self._lock:
-            threads, self._threads = self._threads, None
-        if threads is not None:
-            await asyncio.to_thread(threads.close)
-
-    async def _call(self, function: Callable[[], Value]) -> Value:
-        """Call a function in one of the threads, with the caller's context variables."""
-        function = functools.partial(contextvars.copy_context().run, function)
-        with self._lock:
-            if self._threads is None or self._process != os.getpid():  # a parent's threads stayed there
-                self._threads, self._process = CallThreads(THREADS), os.getpid()
-            future = self._threads.submit(function)
-        return await asyncio.wrap_future(future)
+        await self._calls.aclose()

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from distq.client.objects import Object
+from distq.informer.aio import AsyncLister
 from distq.informer.indexer import NAMESPACE_INDEX, Indexer, Objects, Stored
 from distq.informer.selectors import Labels, label_selector
 from distq.informer.stored_object import StoredObject
@@ -21,6 +22,11 @@ class Lister(ABC):
     def is_whole(self) -> bool:
         """Return whether objects have all their fields, managedFields apart, so that they can be written."""
         return False
+
+    @property
+    def aio(self) -> AsyncLister:
+        """The same reads for ``async def``: ``await lister.aio.get(...)``."""
+        return AsyncLister(self)
 
     @abstractmethod
     def get(self, key: str) -> Object | None:

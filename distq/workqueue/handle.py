@@ -10,6 +10,7 @@ from distq.redisio.keys import validate_key
 from distq.seconds import Duration
 from distq.spans import SpanProvider
 from distq.wording import duration
+from distq.workqueue.aio import AsyncQueue
 from distq.workqueue.announcement import Announcement
 from distq.workqueue.arguments import require_fleet_concurrency, require_turn, validate_timeout
 from distq.workqueue.engine import Engine, RateLimitedAdd, TurnSettings
@@ -67,6 +68,13 @@ class QueueHandle(Producer):
         """Trace adds and claims with this provider from now on, unless the handle has one."""
         super().set_span_provider(spans)
         self._settings.wants_links = True
+
+    # Producers
+
+    @property
+    def aio(self) -> AsyncQueue:
+        """The same calls of a producer for ``async def``: ``await queue.aio.add(...)``."""
+        return AsyncQueue(self)
 
     def add_rate_limited(self, key: str) -> None:
         """Count a failure of the key and make it pending after the limiter's delay.

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from distq.client import Client, Object, aio, call_threads
+from distq import call_threads
+from distq.client import Client, Object, aio
 from distq.client.aio import AsyncClient
 from distq.errors import NotFound
 from tests.support.api_servers import ApiServer, write_kubeconfig
@@ -55,7 +56,7 @@ class HeldClient(Client):
 
 def test_ctrl_c_while_a_call_is_submitted_blocks_no_other_call() -> None:
     """Wherever it comes as the lock is taken, others submit their calls, and these run."""
-    threads = call_threads.CallThreads(1)
+    threads = call_threads.CallThreads(1, "test")
 
     def interrupt(frame: FrameType, event: str, _: object) -> Any:
         if event == "return" and frame.f_code.co_name == "__enter__":

@@ -1,5 +1,9 @@
 """Threads for calls that are awaited, of which none keeps a process from its end."""
 
+import asyncio
+import contextvars
+import functools
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -12,14 +16,46 @@ IDLE_SECONDS = 10.0
 Value = TypeVar("Value")
 
 
+class AwaitedCalls:
+    """Blocking calls that coroutines of any event loop await, ``most`` at a time; more wait for a thread.
+
+    A call that is cancelled while it waits for a thread is not made. One that has its thread goes on. After a
+    fork the child has threads of its own.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._name = name
+        self._lock = threading.Lock()
+        self._threads: CallThreads | None = None
+        self._process = os.getpid()
+
+    async def call(self, function: Callable[[], Value]) -> Value:
+        """Call a function in one of the threads, with the caller's context variables."""
+        function = functools.partial(contextvars.copy_context().run, function)
+        with self._lock:
+            if self._threads is None or self._process != os.getpid():  # a parent's threads stayed there
+                self._threads, self._process = CallThreads(self._most, self._name), os.getpid()
+            future = self._threads.submit(function)
+        return await asyncio.wrap_future(future)
+
+    async def aclose(self) -> None:
+        """Wait for the calls that were made, and end the threads; a later call starts new ones."""
+        with self._lock:
+            threads, self._threads = self._threads, None
+        if threads is not None:
+            await asyncio.to_thread(threads.close)
+
+
 class CallThreads:
     """Runs calls in up to ``most`` threads, in the order in which they came.
 
     A ThreadPoolExecutor would let the process wait at its end for whatever hangs.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, name: str) -> None:
         self._most = most
+        self._name = name
         self._calls: deque[tuple[Future[Any], Callable[[], Any]]] = deque()
         self._threads: set[threading.Thread] = set()
         self._idle = 0
@@ -34,7 +70,7 @@ class CallThreads:
             if self._idle > len(self._calls):
                 self._changed.notify()
             elif len(self._threads) < self._most:
-                thread = threading.Thread(target=self._work, name="distq-client", daemon=True)
+                thread = threading.Thread(target=self._work, name=self._name, daemon=True)
                 thread.start()  # first: where it fails nothing was submitted
                 self._threads.add(thread)
             self._calls.append((future, call))
