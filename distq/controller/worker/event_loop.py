@@ -5,6 +5,8 @@ import contextlib
 import threading
 from types import TracebackType
 
+from distq.controller.worker.loop_watch import LoopWatch
+
 CLEAN_UP_TIME = 0.5
 """Seconds that tasks which are left over get to end when their loop does."""
 
@@ -15,7 +17,8 @@ CLOSE_TIME = 1.0
 class EventLoop:
     """An event loop in a thread of its own, which runs while somebody uses it.
 
-    It is what ``asyncio.new_event_loop`` makes: uvloop's, where its policy is set.
+    It is what ``asyncio.new_event_loop`` makes: uvloop's, where its policy is set. Calls that hold it are
+    logged.
     """
 
     def __init__(self) -> None:
@@ -36,6 +39,7 @@ class EventLoop:
             self._users -= 1
             if not self._users:
                 self._closing = True
+                self._watch.close()
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 self._thread.join(CLOSE_TIME)
 
@@ -52,6 +56,8 @@ class EventLoop:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="distq-loop", daemon=True)
         self._thread.start()
+        assert self._thread.ident is not None  # noqa: S101  # start waits for it
+        self._watch = LoopWatch(self._loop, self._thread.ident, below=__file__)
 
     def _run(self) -> None:
         loop = self._loop
