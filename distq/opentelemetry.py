@@ -64,6 +64,10 @@ class OpenTelemetryMetrics:
         """Call ``read`` for gauges at each collection; return the function that ends that."""
         return self._instruments.gauges.expose(read)
 
+    def declare(self, metric: Metric) -> None:
+        """Make the instrument of a program's own metric, unless it is there."""
+        self._instruments.declare(metric)
+
 
 class OpenTelemetrySpans:
     """A provider of spans (``distq.spans.SpanProvider``) for OpenTelemetry's; None is the global one.
@@ -142,13 +146,15 @@ class _Collections:
         self._gauges = gauges
         self._lock = threading.Lock()
         self._reading: dict[Metric, dict[Labels, float]] = {}
+        self.metrics = list[Metric]()
+        """The gauges that a collection asks for."""
 
     def observe(self, metric: Metric) -> Iterator[Observation]:
         with self._lock:
             if metric not in self._reading:
-                self._reading = {each: {} for each in METRICS}
+                self._reading = {each: {} for each in self.metrics}
                 for (each, labels), value in self._gauges.read().items():
-                    self._reading[each][labels] = value
+                    self._reading.setdefault(each, {})[labels] = value
             values = self._reading.pop(metric)
         for labels, value in values.items():
             yield Observation(value, _attributes(metric, labels))
@@ -158,21 +164,33 @@ class _Instruments:
     """The instruments of all metrics in one provider."""
 
     def __init__(self, provider: MeterProvider) -> None:
-        meter = provider.get_meter(_SCOPE)
+        self._meter = provider.get_meter(_SCOPE)
+        self._lock = threading.Lock()
+        self._declared = set[Metric]()
         self.counters: dict[Metric, Counter] = {}
         self.histograms: dict[Metric, Histogram] = {}
         self.gauges = ExposedGauges()
         self._collections = _Collections(self.gauges)
         for metric in METRICS:
-            named = {"name": metric.name, "unit": _unit(metric), "description": metric.meaning}
-            if metric.kind == "counter":
-                self.counters[metric] = meter.create_counter(**named)
-            elif metric.kind == "histogram":
-                self.histograms[metric] = meter.create_histogram(
-                    **named, explicit_bucket_boundaries_advisory=metric.buckets
-                )
-            else:
-                meter.create_observable_gauge(**named, callbacks=[self._callback(metric)])
+            self.declare(metric)
+
+    def declare(self, metric: Metric) -> None:
+        with self._lock:
+            if metric not in self._declared:
+                self._make(metric)
+                self._declared.add(metric)
+
+    def _make(self, metric: Metric) -> None:
+        named = {"name": metric.name, "unit": _unit(metric), "description": metric.meaning}
+        if metric.kind == "counter":
+            self.counters[metric] = self._meter.create_counter(**named)
+        elif metric.kind == "histogram":
+            self.histograms[metric] = self._meter.create_histogram(
+                **named, explicit_bucket_boundaries_advisory=metric.buckets
+            )
+        else:
+            self._collections.metrics.append(metric)
+            self._meter.create_observable_gauge(**named, callbacks=[self._callback(metric)])
 
     def _callback(self, metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
         return lambda _: self._collections.observe(metric)

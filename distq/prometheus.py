@@ -7,10 +7,12 @@ value: a turn of hundreds of items is one call. Gauges are read at each scrape.
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from distq.errors import ConfigError
 from distq.exposed_gauges import ExposedGauges
 from distq.extras import missing_extra
 from distq.metrics import METRICS, Labels, Metric, Sample
@@ -25,7 +27,7 @@ except ModuleNotFoundError:
     raise missing_extra("no Prometheus client", "metrics") from None
 
 if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIEnvironment
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 
 class PrometheusMetrics:
@@ -36,9 +38,8 @@ class PrometheusMetrics:
     """
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
-        registry = REGISTRY if registry is None else registry
-        self._store = _store_of(registry)
-        self._page = make_wsgi_app(registry)
+        self._registry = REGISTRY if registry is None else registry
+        self._store = _store_of(self._registry)
 
     def count(self, metric: Metric, labels: Labels, amount: float) -> None:
         """Raise a counter; an amount of 0 makes it known."""
@@ -52,9 +53,24 @@ class PrometheusMetrics:
         """Call ``read`` for gauges at each scrape; return the function that ends that."""
         return self._store.gauges.expose(read)
 
-    def page(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """Answer a scrape; a WSGI application, all of the registry."""
-        return self._page(environ, start_response)  # type: ignore[no-any-return]  # the library does not say
+    def declare(self, metric: Metric) -> None:
+        """Keep the name of a program's own metric. Raises ConfigError where the registry has it already."""
+        self._store.declare(metric, self._registry)
+
+    @property
+    def page(self) -> "WSGIApplication":
+        """Return the WSGI application that answers scrapes: all of the registry."""
+        return _Page(self._registry)
+
+
+@dataclass(frozen=True)
+class _Page:
+    """Answers scrapes; the pages of one registry are equal."""
+
+    registry: CollectorRegistry
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        return make_wsgi_app(self.registry)(environ, start_response)  # type: ignore[no-any-return]
 
 
 class _Histogram:
@@ -82,6 +98,7 @@ class _MetricStore(Collector):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._declared = set[Metric]()
         self._counters: dict[tuple[Metric, Labels], float] = {}
         self._histograms: dict[tuple[Metric, Labels], _Histogram] = {}
         self.gauges = ExposedGauges()
@@ -96,6 +113,19 @@ class _MetricStore(Collector):
             if histogram is None:
                 histogram = self._histograms[metric, labels] = _Histogram(metric.buckets)
             histogram.observe(values)
+
+    def declare(self, metric: Metric, registry: CollectorRegistry) -> None:
+        with self._lock:
+            if metric in self._declared:
+                return
+            try:
+                registry.register(_Name(metric))
+            except ValueError:
+                raise ConfigError(
+                    f"bad metric {metric.name}: the Prometheus registry has another one of this name. "
+                    "Choose another name."
+                ) from None
+            self._declared.add(metric)
 
     def describe(self) -> Iterator[Family]:
         """Name the metrics, so that the registry refuses others of these names."""
@@ -115,6 +145,19 @@ class _MetricStore(Collector):
                 families[metric] = _family(metric)
             families[metric].add_metric(labels, *value)
         return iter(families.values())
+
+
+class _Name(Collector):
+    """Keeps the name of one metric in a registry; its store returns the values."""
+
+    def __init__(self, metric: Metric) -> None:
+        self._metric = metric
+
+    def describe(self) -> Iterator[Family]:
+        return iter([_family(self._metric)])
+
+    def collect(self) -> Iterator[Family]:
+        return iter(())
 
 
 def _family(metric: Metric) -> Family:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from distq.clock import SYSTEM_CLOCK, Clock
+from distq.errors import ConfigError
 from distq.metrics import Labels, Metric, MetricsProvider, Sample
 from distq.spans import NO_ATTRIBUTES, Attributes, Kind, OpenSpan, SpanFailure, SpanProvider
 from distq.wording import counted
@@ -38,10 +39,11 @@ class _Calls:
             value: Value = getattr(owner, method)(*args, **named)
             return value
         except Exception as error:  # noqa: BLE001 - it is logged
-            self._log(error)
+            self.log(error)
             return otherwise
 
-    def _log(self, error: Exception) -> None:
+    def log(self, error: Exception) -> None:
+        """Log an error, or count it where one was logged lately."""
         with self._lock:
             now = self._clock.monotonic()
             if now < self._silent_until:
@@ -72,6 +74,18 @@ class SafeMetrics:
         """Ask ``read`` for gauges until the function that is returned was called."""
         end = self._calls.make(self._provider, "expose", _do_nothing, read)
         return lambda: self._calls.make(end, "__call__", None)
+
+    def declare(self, metric: Metric) -> None:
+        """Let the provider know a program's own metric. Raises ConfigError where it has the name already."""
+        declare = getattr(self._provider, "declare", None)
+        if declare is None:
+            return
+        try:
+            declare(metric)
+        except ConfigError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is logged
+            self._calls.log(error)
 
     @property
     def page(self) -> Any:
