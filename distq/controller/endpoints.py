@@ -8,8 +8,10 @@ import logging
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from socketserver import TCPServer, ThreadingMixIn
 from typing import TYPE_CHECKING, Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -33,17 +35,23 @@ _POLL = 0.1
 _logger = logging.getLogger("distq")
 
 
-class Endpoints:
-    """Serves the three pages at ADDRESS:PORT, from threads of its own.
+@dataclass(frozen=True, eq=False)
+class Pages:
+    """What one Manager serves.
 
     ``health`` and ``readiness`` return problems, a line each; none is a 200, any is a 503.
     """
 
-    def __init__(
-        self, address: str, *, health: Problems, readiness: Problems, metrics: "WSGIApplication | None"
-    ) -> None:
-        self._probes = {"/healthz": health, "/readyz": readiness}
-        self._metrics = metrics
+    health: Problems
+    readiness: Problems
+    metrics: "WSGIApplication | None"
+
+
+class Endpoints:
+    """Serves the three pages at ADDRESS:PORT, from threads of its own."""
+
+    def __init__(self, address: str) -> None:
+        self._of: list[Pages] = []
         self._server = _listen(*host_and_port(address))
         self._server.set_app(self._answer)
         self._thread = threading.Thread(
@@ -56,11 +64,27 @@ class Endpoints:
         host, port = self._server.server_name, self._server.server_port
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-    def start(self) -> None:
+    def start(self, pages: Pages) -> None:
         """Begin to answer."""
-        pages = ", ".join([*self._probes, *(["/metrics"] if self._metrics else [])])
-        _logger.info("%s  %s", self.url, pages)
+        self._of.append(pages)
+        paths = ", ".join(["/healthz", "/readyz", *(["/metrics"] if pages.metrics else [])])
+        _logger.info("%s  %s", self.url, paths)
         self._thread.start()
+
+    def join(self, pages: Pages) -> None:
+        """Answer for another Manager, too. Raises ConfigError where it has other metrics."""
+        metrics = self._metrics
+        if metrics is not None and pages.metrics is not None and metrics != pages.metrics:
+            raise ConfigError(
+                f"cannot share {self.url}: another Manager of this process has other metrics there. "
+                "Give both the same metrics, or choose another http_address."
+            )
+        self._of.append(pages)
+
+    def leave(self, pages: Pages) -> bool:
+        """Answer for this Manager no longer; return whether it was the last one."""
+        self._of.remove(pages)
+        return not self._of
 
     def close(self) -> None:
         """Stop answering."""
@@ -68,24 +92,61 @@ class Endpoints:
             self._server.shutdown()
         self._server.server_close()
 
+    @property
+    def _metrics(self) -> "WSGIApplication | None":
+        return next((pages.metrics for pages in self._of.copy() if pages.metrics is not None), None)
+
     def _answer(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         path = environ["PATH_INFO"]
         if environ["REQUEST_METHOD"] != "GET":
             return _text(start_response, "405 Method Not Allowed", "only GET\n")
-        if path in self._probes:
-            return self._probe(path, start_response)
+        if path == "/healthz":
+            return _probe(path, [pages.health for pages in self._of.copy()], start_response)
+        if path == "/readyz":
+            return _probe(path, [pages.readiness for pages in self._of.copy()], start_response)
         if path != "/metrics":
             return _text(start_response, "404 Not Found", "/metrics /healthz /readyz\n")
-        if self._metrics is None:
+        if (metrics := self._metrics) is None:
             return _text(start_response, "404 Not Found", NO_METRICS)
-        return self._metrics(environ, start_response)
+        return metrics(environ, start_response)
 
-    def _probe(self, path: str, start_response: "StartResponse") -> Iterable[bytes]:
-        problems = self._probes[path]()
-        if not problems:
-            return _text(start_response, "200 OK", "ok\n")
-        _logger.warning("%s: %s", path, "; ".join(problems))
-        return _text(start_response, "503 Service Unavailable", "".join(f"{line}\n" for line in problems))
+
+_shared: dict[str, Endpoints] = {}
+"""The endpoints of this process by their address; those of a port that the system chooses are not shared."""
+_sharing = threading.Lock()
+
+
+@contextmanager
+def serving(address: str, pages: Pages) -> Iterator[Endpoints]:
+    """Serve the pages at the address until the block ends; Managers of one process share an address."""
+    with _sharing:
+        if (endpoints := _shared.get(address)) is not None:
+            endpoints.join(pages)
+        else:
+            endpoints = Endpoints(address)
+            endpoints.start(pages)
+            if host_and_port(address)[1]:
+                _shared[address] = endpoints
+    try:
+        yield endpoints
+    finally:
+        with _sharing:
+            if endpoints.leave(pages):
+                _shared.pop(address, None)
+                endpoints.close()
+
+
+def _probe(path: str, parts: Sequence[Problems], start_response: "StartResponse") -> Iterable[bytes]:
+    if len(parts) == 1:
+        problems = list(parts[0]())
+    else:
+        with ThreadPoolExecutor(len(parts) or 1) as pool:  # a silent Redis costs one timeout for all
+            found = list(pool.map(lambda part: part(), parts))
+        problems = list(dict.fromkeys(problem for each in found for problem in each))
+    if not problems:
+        return _text(start_response, "200 OK", "ok\n")
+    _logger.warning("%s: %s", path, "; ".join(problems))
+    return _text(start_response, "503 Service Unavailable", "".join(f"{line}\n" for line in problems))
 
 
 def _text(start_response: "StartResponse", status: str, body: str) -> list[bytes]:

@@ -69,6 +69,28 @@ def require_hook(what: str, function: object) -> None:
     _refuse_kinds(what, function, remedy, *_KINDS[:2])
 
 
+def require_runnable(function: object) -> None:
+    """Refuse what cannot run until it is stopped: a plain function of one Event, or an ``async def``."""
+    if is_async(function):
+        _require_arguments("runnable", function, 0, "Give an async def without arguments.")
+    else:
+        remedy = "Give a function of one Event, or an async def."
+        _require_arguments("runnable", function, 1, remedy)
+        _refuse_kinds("runnable", function, remedy, *_KINDS[:2])
+
+
+def require_check(what: str, function: object) -> None:
+    """Refuse what cannot be called without arguments by a thread that waits for its answer."""
+    remedy = "Give a plain function without arguments."
+    _require_arguments(what, function, 0, remedy)
+    _refuse_kinds(what, function, remedy, *_KINDS)
+
+
+def name_of(function: object) -> str:
+    """Return what a log line calls a function."""
+    return str(getattr(function, "__qualname__", f"{function!r:.80}"))
+
+
 def _require_arguments(what: str, function: object, number: int, remedy: str) -> None:
     if not callable(function):
         raise ConfigError(f"bad {what}: {function!r:.80} is not callable. {remedy}")
@@ -79,7 +101,7 @@ def _require_arguments(what: str, function: object, number: int, remedy: str) ->
     try:
         signature.bind(*[object()] * number)
     except TypeError as error:
-        raise ConfigError(f"bad {what}: {_name_of(function)}: {error}. {remedy}") from None
+        raise ConfigError(f"bad {what}: {name_of(function)}: {error}. {remedy}") from None
 
 
 def _refuse_kinds(what: str, function: object, remedy: str, *kinds: Any) -> None:
@@ -87,11 +109,7 @@ def _refuse_kinds(what: str, function: object, remedy: str, *kinds: Any) -> None
         function = inner
     for is_one, kind in kinds:
         if is_one(function):
-            raise ConfigError(f"bad {what}: {_name_of(function)} is {kind}. {remedy}")
-
-
-def _name_of(function: object) -> str:
-    return str(getattr(function, "__qualname__", f"{function!r:.80}"))
+            raise ConfigError(f"bad {what}: {name_of(function)} is {kind}. {remedy}")
 
 
 def _called_by(function: object) -> Any:

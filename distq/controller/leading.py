@@ -6,22 +6,23 @@ the process: a leader that watches half of what it should is worse than another 
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
 from distq.client.client import Client
-from distq.client.outage import Outage
-from distq.clock import SYSTEM_CLOCK
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.controller_sources import ControllerSources
 from distq.controller.redis_health_probe import LOOK_EVERY, RedisHealthProbe
+from distq.controller.runnables import Runnables
 from distq.controller.stream.catching_up import CatchingUp, must_be_in_step
 from distq.controller.stream.source_config import SourceConfig
-from distq.controller.stream.sources import share_list_watches, sources
+from distq.controller.stream.sources import sources
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.term import Term
+from distq.controller.term_work import CHECK_EVERY, TermWork
+from distq.controller.worker.event_loop import EventLoop
 from distq.errors import LeaseLost, RedisError
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.metrics import REDIS_UP, MetricsProvider, Sample
@@ -32,16 +33,10 @@ from distq.wording import duration
 from distq.workqueue.queue import Queue
 from distq.workqueue.queue_ownership import QueueOwnerships
 
-CHECK_EVERY = 0.2
-"""Seconds between checks whether all streams are synced."""
-
 PATIENCE = 2
 """Lease durations for which a leader that reaches no Redis keeps the lease; a follower that reaches none
 competes for one. So no process takes it that would have to give it up, and a Redis that restarts costs no
 term."""
-
-LEAVE_TIME = 0.8
-"""Seconds that streams get to end; one that waits for an answer commits nothing later than its term."""
 
 _logger = logging.getLogger("distq")
 
@@ -50,7 +45,8 @@ class Candidate:
     """Competes for a Lease, and runs the watches of all controllers while it holds it.
 
     It withdraws from the election where it reaches no Redis for long, until it does: another may reach it.
-    ``on_failure`` receives why it cannot go on: LeaseLost, QueueTaken, or what a stream raised.
+    ``runnables`` run while it holds the Lease, too. ``on_failure`` receives why it cannot go on: LeaseLost,
+    QueueTaken, Stalled, or what a stream raised.
     """
 
     def __init__(
@@ -62,6 +58,7 @@ class Candidate:
         settings: Settings,
         metrics: MetricsProvider | None = None,
         spans: SpanProvider | None = None,
+        runnables: Runnables | None = None,
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self._controllers = list(controllers)  # also those without watches: they may have had some
@@ -69,7 +66,8 @@ class Candidate:
         self._settings = settings
         self._metrics = metrics
         self._spans = spans
-        self._running: list[ControllerSources] = []
+        self._runnables = runnables or Runnables(EventLoop())
+        self._work: TermWork | None = None
         self._on_failure = on_failure
         self._lock = LeaseLock(client, *lease)
         self._elector = LeaderElector(
@@ -90,6 +88,10 @@ class Candidate:
         self._lost = False
         self._entered = threading.Event()
         self._thread = threading.Thread(target=self._run, name="distq-election", daemon=True)
+
+    def add(self, controller: Controller) -> None:
+        """Watch for this controller, too, from now on where this process leads."""
+        self._controllers.append(controller)
 
     def start(self) -> None:
         """Start competing."""
@@ -125,7 +127,7 @@ class Candidate:
 
         Always False where no controller has caches that must be in step.
         """
-        awaited = any(must_be_in_step(controller.watches) for controller in self._controllers)
+        awaited = any(must_be_in_step(controller.watches) for controller in list(self._controllers))
         leader = self._elector.get_leader()
         is_other = bool(leader) and leader != self._lock.identity
         return awaited and not (self._entered.is_set() or is_other or self.has_ended())
@@ -134,7 +136,7 @@ class Candidate:
         """Yield how far the streams are while this process leads; after it withdrew, that Redis is away."""
         if self._candidacy.withdrawn and not self.is_leader():  # perhaps none leads that would report it
             yield from ((REDIS_UP, (queue.name,), 0.0) for queue in self._queues())
-        for each in self._running:
+        for each in self._running():
             yield from each.gauges()
 
     def problem(self) -> str:
@@ -149,7 +151,7 @@ class Candidate:
 
     def standstills(self) -> Iterator[tuple[str, float]]:
         """Yield for how many seconds the thread of each stream has not gone on, while this process leads."""
-        for each in self._running:
+        for each in self._running():
             for stream in each.streams:
                 yield f"{each.name}: the stream of {stream.resource}", stream.stands_still_for
 
@@ -205,74 +207,41 @@ class Candidate:
             candidacy.resign.set()  # the streams reach nothing that they could leave in order
         self._redis_probe.close()
 
+    def _running(self) -> list[ControllerSources]:
+        work = self._work
+        return [] if work is None else list(work.running)
+
     def _queues(self) -> list[Queue]:
         return [each.queue for each in self._controllers if isinstance(each.queue, Queue)]
-
-    def _enter(self, running: Sequence[ControllerSources], over: threading.Event) -> None:
-        """Wait until no program has the queues for something else, and let workers wait for the caches."""
-        ownerships, outage = (
-            QueueOwnerships(self._queues()),
-            Outage(self._lock.describe(), _logger, SYSTEM_CLOCK),
-        )
-        while not self._shall_end(over):
-            try:
-                if ownerships.may_feed():
-                    for each in running:
-                        each.begin()
-                    outage.over()
-                    return
-                for each in running:
-                    each.begin_time()
-            except RedisError as error:
-                outage.failed(error)
-            for each in running:
-                each.check()
-            self._stop.wait(LOOK_EVERY)
 
     def _lead(self, over: threading.Event) -> None:
         """Run all sources until this process stops, the term is over or one of them fails."""
         lease = self._settings.lease_duration
         _logger.info("leading  %s as %s (lease %g s)", self._lock.describe(), self._lock.identity, lease)
         resign, term = self._candidacy.resign, Term(self._elector, over)
-        self._running = running = [self._sources_of(controller, term) for controller in self._controllers]
-        share_list_watches([stream for each in running for stream in each.streams])
-        halt = threading.Event()
-        threads = [
-            threading.Thread(
-                target=each.run, args=(source, halt), name=f"distq-{each.name}: {source}", daemon=True
-            )
-            for each in running
-            for source in each.sources
-        ]
+        self._work = work = TermWork(
+            self._lock.describe(),
+            partial(self._sources_of, term),
+            self._runnables,
+            over=over,
+            stopping=self._stop,
+        )
         try:
-            self._enter(running, over)
+            work.begin(list(self._controllers))
             self._entered.set()
-            for thread in threads:
-                if not self._shall_end(over):  # or the queues may be taken
-                    thread.start()
-            while not (self._stop.wait(CHECK_EVERY) or over.is_set()):
-                for each in running:
-                    each.check()
+            work.begin_runnables()
+            work.follow(lambda: self._controllers[len(work.running) :])
+        except BaseException as error:
+            if not self._runnables.has_ended():
+                self._on_failure(error)  # now: it may take long until they have ended
+            raise
         finally:
-            halt.set()
-            self._wait_for(threads)
-            if self._running is running:  # not where this term waited so long that the next one has begun
-                self._running = []
+            work.end(lease - self._settings.renew_deadline, self._on_failure)
+            if self._work is work:  # not where this term waited so long that the next one has begun
+                self._work = None
             resign.set()
 
-    def _shall_end(self, over: threading.Event) -> bool:
-        return self._stop.is_set() or over.is_set()
-
-    def _wait_for(self, threads: Sequence[threading.Thread]) -> None:
-        """Wait for the sources of a term that ends, but not for what does not answer them."""
-        until = time.monotonic() + LEAVE_TIME
-        for thread in threads:
-            if thread.ident is not None:  # not where there were no more threads to be had
-                thread.join(max(0.0, until - time.monotonic()))
-        if left := [thread.name for thread in threads if thread.is_alive()]:
-            _logger.warning("%s: left behind without an answer", ", ".join(left))
-
-    def _sources_of(self, controller: Controller, term: Term) -> ControllerSources:
+    def _sources_of(self, term: Term, controller: Controller) -> ControllerSources:
         assert isinstance(controller.queue, Queue)  # noqa: S101  # the Manager gives no other
         config = SourceConfig(
             queue=controller.name,
@@ -322,6 +291,7 @@ def new_candidate(
     settings: Settings,
     metrics: MetricsProvider | None,
     spans: SpanProvider | None,
+    runnables: Runnables,
     on_failure: Callable[[BaseException], None],
 ) -> Candidate:
     """Return the candidate for the Lease of that name.
@@ -336,5 +306,6 @@ def new_candidate(
         settings=settings,
         metrics=metrics,
         spans=spans,
+        runnables=runnables,
         on_failure=on_failure,
     )

@@ -9,31 +9,35 @@ import logging
 import signal
 import threading
 import time
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from distq.config import Settings, lease_name
-from distq.controller.controller import Controller, purpose_of, reconciled_resource
+from distq.config import Settings
+from distq.controller.checks import Check, Checks
+from distq.controller.controller import Controller
 from distq.controller.event_queue import EventQueue, Message
+from distq.controller.functions import name_of, require_check, require_runnable
 from distq.controller.hooks import Hook, Hooks
+from distq.controller.parts import Parts, require_controllers
 from distq.controller.process_health import ProcessHealth
-from distq.controller.recorded_events import FailureEvents, counting_drops, flush_events
+from distq.controller.recorded_events import counting_drops, flush_events
+from distq.controller.runnables import Runnable, Runnables
 from distq.controller.shutdown import Shutdown
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.waiting import waits_for
 from distq.errors import ConfigError, DistqError, RedisError, Stalled, Unsettled, short_tracebacks
+from distq.instruments import DEFAULT_BUCKETS, Counter, Gauge, Histogram, Instruments
 from distq.metrics import MetricsProvider
-from distq.mistakes import pointed, suggesting_keywords
+from distq.mistakes import suggesting_keywords
 from distq.redisio.connection import Connection
 from distq.safe_providers import safe_metrics, safe_spans
 from distq.spans import SpanProvider
 from distq.wording import duration
 from distq.workqueue.interface import Settlement
 from distq.workqueue.queue import Queue
-from distq.workqueue.queue_ownership import PresentPurpose
 
 if TYPE_CHECKING:
     from distq.client.client import Client
@@ -95,25 +99,96 @@ class Manager:
         on_start: Hook | None = None,
         on_stop: Hook | None = None,
     ) -> None:
-        self._controllers = list(controllers)
-        self._settings = settings or Settings.from_env()
-        self._connection = (
-            redis if isinstance(redis, Connection) else Connection(redis, settings=self._settings)
-        )
-        self._client = client
-        self._metrics = None if metrics is None else safe_metrics(metrics)
-        self._spans = None if spans is None else safe_spans(spans)
         if spans is not None and not isinstance(spans, SpanProvider):
             raise ConfigError(
                 f"bad spans {spans!r:.80}. Give a SpanProvider as OpenTelemetrySpans(), or None."
             )
+        settings = settings or Settings.from_env()
+        self._event_queue = EventQueue()
+        event_loop = EventLoop()
+        self._parts = Parts(
+            settings=settings,
+            connection=redis if isinstance(redis, Connection) else Connection(redis, settings=settings),
+            client=client,
+            metrics=None if metrics is None else safe_metrics(metrics),
+            spans=None if spans is None else safe_spans(spans),
+            event_loop=event_loop,
+            on_failure=self._event_queue.put,
+            on_settled=self._settled,
+        )
+        self._controllers = list(controllers)
+        self._runnables, self._leader_runnables = Runnables(event_loop), Runnables(event_loop)
+        self._healthz, self._readyz, self._instruments = Checks(), Checks(), Instruments()
+        self._hooks = Hooks(on_start, on_stop, event_loop, self._event_queue)
         self._dispatchers: list[Dispatcher] = []
         self._candidate: Candidate | None = None
-        self._event_queue = EventQueue()
-        self._event_loop = EventLoop()
-        self._hooks = Hooks(on_start, on_stop, self._event_loop, self._event_queue)
-        self._started = False
-        self._require_controllers()
+        self._caches = ExitStack()
+        self._health: ProcessHealth | None = None
+        self._adding = threading.Lock()
+        """Held while parts are added, which may have to wait for Redis."""
+        self._phase = threading.Lock()
+        """Held while the parts of the Manager change, or it begins or stops: never for long."""
+        self._sides: _Sides | None = None
+        self._lease = ""
+        self._started = self._is_working = False
+        require_controllers(self._controllers)
+
+    def add(self, runnable: Controller | Runnable, *, need_leader_election: bool = True) -> None:
+        """Run this, too: another Controller, or a function that runs beside the controllers.
+
+        A function is called in a thread of its own, in the leading informer alone, from the begin of its
+        term to the end; in each process with ``need_leader_election=False``. A plain function receives a
+        ``threading.Event`` and returns soon after that is set; an ``async def`` without arguments is
+        cancelled. What it raises is logged, and it is called again after 1 s, twice that after each further
+        error, 300 s at most; one that returns is not. In a running Manager it begins at once. Raises
+        ConfigError, RedisError. Source: controller-runtime Manager.Add, LeaderElectionRunnable.
+        """
+        if not isinstance(runnable, Controller):
+            require_runnable(runnable)
+        elif not need_leader_election:
+            raise ConfigError(f"bad need_leader_election of {runnable.name}: leave it out for a Controller.")
+        with self._adding:
+            if isinstance(runnable, Controller):
+                self._add_controller(runnable)
+                return
+            if need_leader_election:
+                self._require_candidate(name_of(runnable))
+            with self._changing():
+                (self._leader_runnables if need_leader_election else self._runnables).add(runnable)
+
+    def add_healthz_check(self, name: str, check: Check) -> None:
+        """Let /healthz fail, too, while this plain function raises, returns False, or hangs for 0.8 s.
+
+        Raises ConfigError. Source: controller-runtime Manager.AddHealthzCheck.
+        """
+        require_check(f"check {name}", check)
+        self._healthz.add(name, check)
+
+    def add_readyz_check(self, name: str, check: Check) -> None:
+        """Let /readyz fail, too, while this plain function raises, returns False, or hangs for 0.8 s.
+
+        Raises ConfigError. Source: controller-runtime Manager.AddReadyzCheck.
+        """
+        require_check(f"check {name}", check)
+        self._readyz.add(name, check)
+
+    def counter(self, name: str, meaning: str, labels: Sequence[str] = ()) -> Counter:
+        """Return a counter of the program's own, on this Manager's provider: ``counter.inc()``.
+
+        The name ends with ``_total``. ``inc`` takes a value for each label: ``inc(namespace="prod")``. The
+        same name gives the same counter. Raises ConfigError for a name that has another meaning.
+        """
+        return self._instruments.counter(name, meaning, labels)
+
+    def gauge(self, name: str, meaning: str, labels: Sequence[str] = ()) -> Gauge:
+        """Return a gauge of the program's own: ``gauge.set(3)``; see ``counter``."""
+        return self._instruments.gauge(name, meaning, labels)
+
+    def histogram(
+        self, name: str, meaning: str, labels: Sequence[str] = (), buckets: Sequence[float] = DEFAULT_BUCKETS
+    ) -> Histogram:
+        """Return a histogram of the program's own, with these bounds: ``histogram.observe(0.2)``."""
+        return self._instruments.histogram(name, meaning, labels, buckets)
 
     def run(self, *, informer: bool = True, workers: bool = True) -> None:
         """Run until ``stop``, SIGTERM, SIGINT or SIGHUP (received in the main thread only), and then drain.
@@ -128,24 +203,27 @@ class Manager:
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
         self._started = True
-        self._prepare(informer=informer, workers=workers)
+        with self._adding:
+            self._health = health = self._prepare(_Sides(informer, workers))
         errors: list[BaseException] = []
+        settings = self._parts.settings
         with (
+            self._caches,
             self._event_queue.receiving_signals(),
-            self._health.serving(self._metrics, self._settings.http_address),
-            counting_drops(self._metrics),
-            self._cached_reads(),
+            health.serving(self._parts.metrics, settings.http_address),
+            counting_drops(self._parts.metrics),
             self._hooks,
         ):
-            self._health.starting = True
+            health.starting = True
             reason = self._hooks.start()
             if reason is None:
-                shutdown = self._shutdown_type(self._dispatchers, self._candidates())
+                runnables = [self._runnables, self._leader_runnables]
+                shutdown = self._shutdown_type(self._dispatchers, self._candidates(), runnables)
                 try:
-                    reason = self._work()
-                    errors += self._drain(shutdown, reason)
+                    reason = self._work(health)
+                    errors += self._drain(health, shutdown, reason)
                 finally:
-                    shutdown.begin(self._settings.grace_period)  # what began already goes on
+                    shutdown.begin(settings.grace_period)  # what began already goes on
                     errors += self._hooks.stop(shutdown)
                     flush_events(shutdown.grace_left)
         _raise_first(reason, *errors)
@@ -160,123 +238,96 @@ class Manager:
 
     # Before
 
-    def _require_controllers(self) -> None:
-        if not self._controllers:
-            raise ConfigError("nothing to run: no Controller was given. Give one or more.")
-        for each in self._controllers:
-            if not isinstance(each, Controller):
-                raise ConfigError(f"bad controllers: {each!r:.80} is no Controller. Give Controllers.")
-        by_queue = defaultdict[str, list[Controller]](list)
-        for each in self._controllers:
-            by_queue[each.name].append(each)
-        for name, controllers in by_queue.items():
-            if len(controllers) > 1:
-                error = f"{len(controllers)} controllers of the queue {name}. Give each its own queue."
-                raise pointed(ConfigError(error), *(each.defined_at for each in controllers))
-
-    def _prepare(self, *, informer: bool, workers: bool) -> None:
+    def _prepare(self, sides: "_Sides") -> ProcessHealth:
         """Check that everything is there, before the first thread starts."""
         watched = any(controller.watches for controller in self._controllers)
-        if not workers and not (informer and watched):
+        competes = sides.informer and (watched or len(self._leader_runnables) > 0)
+        if not (sides.workers or competes):
             raise ConfigError("nothing to watch: no Controller has watches. Run workers, or add watches.")
-        in_redis = self._bind(watching=informer and watched)
-        if workers:
-            self._dispatchers = [
-                Dispatcher(
-                    controller,
-                    concurrency=self._settings.concurrency,
-                    fleet_concurrency=self._settings.fleet_concurrency,
-                    metrics=self._metrics,
-                    spans=self._spans,
-                    event_loop=self._event_loop,
-                    on_failure=self._event_queue.put,
-                    on_settled=self._on_settled(controller),
-                )
-                for controller in self._controllers
-            ]
-        self._say_purposes(self._lease_name() if informer and watched else "")
-        if informer and watched:
-            from distq.controller.leading import new_candidate
-
-            self._candidate = new_candidate(
-                self._controllers,
-                client=self._reach(),
-                lease=self._lease_name(),
-                settings=self._settings,
-                metrics=self._metrics,
-                spans=self._spans,
-                on_failure=self._event_queue.put,
+        parts, controllers = self._parts, self._controllers
+        if parts.metrics is not None:
+            self._instruments.report_to(parts.metrics)
+        in_redis = parts.bind(controllers, watching=sides.informer)
+        if sides.workers:
+            self._dispatchers = [parts.dispatcher(controller) for controller in controllers]
+        self._lease = parts.lease_name(controllers) if competes else ""
+        parts.say_purposes(controllers, self._lease)
+        if competes:
+            self._candidate = parts.candidate(
+                controllers, lease=self._lease, runnables=self._leader_runnables
             )
-        self._health = ProcessHealth(
-            connection=self._connection if in_redis else None,
+        parts.read_caches(controllers, self._caches)
+        self._sides = sides
+        return ProcessHealth(
+            connection=parts.connection if in_redis else None,
             dispatchers=self._dispatchers,
             candidate=self._candidate,
-            queues=in_redis if informer else [],
+            queues=in_redis if sides.informer else [],
+            healthz=self._healthz,
+            readyz=self._readyz,
+            instruments=self._instruments,
         )
 
-    def _bind(self, *, watching: bool) -> list[Queue]:
-        """Connect the queues that are in Redis, and return them."""
-        in_redis = []
-        for controller in self._controllers:
-            if isinstance(controller.queue, Queue):
-                in_redis.append(controller.queue)
-            elif watching and controller.watches:
-                error = f"cannot watch for {controller.name}: its queue is not in Redis. Use a Queue."
-                raise pointed(ConfigError(error), controller.defined_at)
-        if in_redis:
-            self._connection.execute("PING")
-        for queue_in_redis in in_redis:
-            queue_in_redis.bind(self._connection)
-        if self._metrics is not None:
-            for controller in self._controllers:
-                controller.queue.set_metrics_provider(self._metrics)
-        return in_redis
+    def _add_controller(self, controller: Controller) -> None:
+        """Add a controller; begin with it where this Manager runs."""
+        require_controllers([*self._controllers, controller])
+        parts, sides, health = self._parts, self._sides, self._health
+        if sides is None or health is None:
+            self._controllers.append(controller)
+            return
+        if controller.watches:
+            self._require_candidate(controller.name)
+        in_redis = parts.bind([controller], watching=sides.informer)
+        dispatcher = parts.dispatcher(controller) if sides.workers else None
+        parts.say_purposes([controller], self._lease)
+        with self._changing():
+            parts.read_caches([controller], self._caches)
+            self._controllers.append(controller)
+            if sides.informer:
+                health.report(in_redis)
+            if self._candidate is not None and in_redis:
+                self._candidate.add(controller)
+            if dispatcher is not None:
+                self._dispatchers.append(dispatcher)
+                if self._is_working:
+                    dispatcher.start()
 
-    def _say_purposes(self, lease: str) -> None:
-        """Give each handle what it claims for, so that no other program takes its keys."""
-        for controller in self._controllers:
-            purpose = purpose_of(controller, lease)
-            if purpose is not None and isinstance(controller.queue, Queue):
-                controller.queue.purpose = PresentPurpose(purpose, self._reach().authorities)
+    def _require_candidate(self, name: str) -> None:
+        """Refuse what needs the lease in a running informer that competes for none."""
+        if self._sides is not None and self._sides.informer and self._candidate is None:
+            raise ConfigError(
+                f"cannot add {name}: this Manager competes for no Lease, because it had nothing to watch. "
+                "Add it before run."
+            )
 
-    def _cached_reads(self) -> AbstractContextManager[None]:
-        """Let listers reach the cluster as this Manager does, and show what this process writes."""
-        caches = [each.caches for each in self._controllers if each.caches is not None and any(each.caches)]
-        if not caches:
-            return nullcontext()
-        from distq.controller.cached.write_through import writing_through
-
-        return writing_through(caches, self._reach(), self._metrics)
-
-    def _reach(self) -> "Client":
-        """Return the one client of all controllers and of the candidate, made where none was given."""
-        if self._client is None:
-            from distq.client.client import Client
-
-            self._client = Client()
-        return self._client
-
-    def _lease_name(self) -> str:
-        names = "-".join(sorted(controller.name for controller in self._controllers))
-        return self._settings.lease_name or lease_name(names, self._connection.prefix)
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Keep the Manager from its next phase within the block; raise ConfigError where it stops."""
+        with self._phase:
+            if self._health is not None and self._health.stopping:
+                raise ConfigError("this Manager is stopping: nothing can be added.")
+            yield
 
     # Meanwhile
 
-    def _work(self) -> Message:
+    def _work(self, health: ProcessHealth) -> Message:
         """Start everything and wait for what ends it."""
-        self._health.starting = False
+        health.starting = False
         for candidate in self._candidates():
             candidate.start()
         reason = self._wait_for_a_term() if self._dispatchers else None
-        for dispatcher in self._dispatchers:
-            dispatcher.start()
+        with self._phase:
+            self._runnables.begin()
+            for dispatcher in self._dispatchers:
+                dispatcher.start()
+            self._is_working = True
         report = threading.Timer(WAITING_REPORT, self._report_waiting)
         report.daemon = True
         if self._dispatchers:
             report.start()
         looks = 0
         while reason is None and (reason := self._event_queue.next_within(_LOOK_EVERY)) is None:
-            stall = self._health.stall()
+            stall = health.stall()
             looks = looks + 1 if stall else 0
             if looks == _LOOKS_AT_A_STALL:
                 reason = Stalled(
@@ -299,38 +350,26 @@ class Manager:
 
     def _report_waiting(self) -> None:
         """Log what those wait for that had nothing to do yet: silence would look like trouble."""
-        for dispatcher, controller in zip(self._dispatchers, self._controllers, strict=True):
+        for dispatcher, controller in zip(self._dispatchers, self._controllers, strict=False):
             if dispatcher.has_claimed or not isinstance(controller.queue, Queue):
                 continue
             with suppress(RedisError):  # which the dispatcher reports
                 why = waits_for(controller.queue, watched=bool(controller.watches))
                 _logger.info("%s: connected; %s", controller.name, why)
 
-    def _on_settled(self, controller: Controller) -> Callable[[str, Settlement], None]:
-        """Return what takes note of reconciles that did not succeed."""
-        resource = reconciled_resource(controller)
-        if not controller.failure_events or resource is None:
-            return self._settled
-        events = FailureEvents(self._reach(), resource)
-
-        def settled(queue: str, settlement: Settlement) -> None:
-            events.settled(settlement)
-            self._settled(queue, settlement)
-
-        return settled
-
     def _settled(self, queue: str, settlement: Settlement) -> None:
         """Take note, in a test, of a reconcile that did not succeed."""
 
     # After
 
-    def _drain(self, shutdown: Shutdown, reason: Message) -> list[BaseException]:
+    def _drain(self, health: ProcessHealth, shutdown: Shutdown, reason: Message) -> list[BaseException]:
         """Stop everything and wait for it; return what failed meanwhile, or was left behind in the end."""
         errors = list[BaseException]()
-        self._health.stopping = True
+        with self._phase:
+            health.stopping = True
         why = reason.name if isinstance(reason, signal.Signals) else "stopping"
         _logger.info("%s: no new work; %d in progress", why, shutdown.in_progress)
-        shutdown.begin(self._settings.grace_period)
+        shutdown.begin(self._parts.settings.grace_period)
         while not shutdown.is_over():
             message = self._event_queue.next_within(_SHUTDOWN_SLEEP)
             if isinstance(message, signal.Signals):
@@ -346,6 +385,14 @@ class Manager:
 
     def _candidates(self) -> "list[Candidate]":
         return [self._candidate] if self._candidate else []
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """Which sides of its controllers this process runs."""
+
+    informer: bool
+    workers: bool
 
 
 def _raise_first(*reasons: Message | None) -> None:

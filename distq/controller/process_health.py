@@ -10,9 +10,11 @@ from contextlib import ExitStack, contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from distq.controller.endpoints import Endpoints
+from distq.controller.checks import Checks
+from distq.controller.endpoints import Pages, serving
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.errors import RedisError
+from distq.instruments import Instruments
 from distq.metrics import MetricsProvider, Sample
 from distq.redisio.connection import Connection
 from distq.wording import duration
@@ -33,7 +35,8 @@ class ProcessHealth:
     """The health of the parts of one Manager while it runs them.
 
     ``queues`` are those whose gauges are reported, none in a process that only works; ``connection`` is None
-    where no queue is in Redis.
+    where no queue is in Redis. ``healthz`` and ``readyz`` are the program's own checks, ``instruments`` its
+    own metrics.
     """
 
     def __init__(
@@ -43,11 +46,17 @@ class ProcessHealth:
         dispatchers: Sequence[Dispatcher],
         candidate: "Candidate | None",
         queues: Sequence[Queue],
+        healthz: Checks | None = None,
+        readyz: Checks | None = None,
+        instruments: Instruments | None = None,
     ) -> None:
         self._connection = connection and connection.with_timeout(PROBE_TIMEOUT)
         self._dispatchers = dispatchers
         self._candidate = candidate
         self._queues = [QueueGauges(queue) for queue in queues]
+        self._healthz = healthz or Checks()
+        self._readyz = readyz or Checks()
+        self._instruments = instruments or Instruments()
         self.starting = False
         self.stopping = False
 
@@ -60,15 +69,16 @@ class ProcessHealth:
                 stack.callback(metrics.expose(self.gauges))
             if http_address is not None:
                 page = getattr(metrics, "page", None)  # of a provider that can be scraped
-                endpoints = Endpoints(
-                    http_address, health=self.health, readiness=self.readiness, metrics=page
-                )
-                stack.callback(endpoints.close)
-                endpoints.start()
+                stack.enter_context(serving(http_address, Pages(self.health, self.readiness, page)))
             yield
+
+    def report(self, queues: Sequence[Queue]) -> None:
+        """Report the gauges of these queues, too."""
+        self._queues = [*self._queues, *map(QueueGauges, queues)]
 
     def gauges(self) -> Iterator[Sample]:
         """Yield the gauges of this process, and those of the queues if it is the one that reports them."""
+        yield from self._instruments.gauges()
         for dispatcher in self._dispatchers:
             yield from dispatcher.gauges()
         if self._candidate is not None:
@@ -80,6 +90,11 @@ class ProcessHealth:
 
     def health(self) -> list[str]:
         """Return why the process should be started again; no outage of others is a reason."""
+        own = self._healthz.call()
+        return [*self._problems(), *own()]
+
+    def _problems(self) -> list[str]:
+        """Return which part of distq only a restart helps."""
         problems = [dispatcher.problem() for dispatcher in self._dispatchers]
         if self._candidate is not None:
             problems.append(self._candidate.problem())
@@ -98,7 +113,8 @@ class ProcessHealth:
 
     def readiness(self) -> list[str]:
         """Return why the process cannot do its work now."""
-        problems = ["stopping"] if self.stopping else self.health()
+        healthz, readyz = self._healthz.call(), self._readyz.call()  # they answer while Redis does
+        problems = ["stopping"] if self.stopping else self._problems()
         if self.starting:
             problems.append("starting: on_start has not returned")
         elif not problems:
@@ -110,7 +126,7 @@ class ProcessHealth:
             problems.append(str(error))
         if self._candidate is not None and (problem := self._candidate.unready()):
             problems.append(problem)
-        return problems
+        return [*problems, *healthz(), *readyz()]
 
     def _close(self) -> None:
         if self._connection is not None:

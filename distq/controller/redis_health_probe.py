@@ -19,6 +19,7 @@ class RedisHealthProbe:
     """Asks for a sign of life of the servers that hold the queues; one thread looks, any may ask.
 
     A refusal is an answer, too, and that of a server that is unfit: each other leader would get the same.
+    Without queues there is no silence.
     """
 
     def __init__(self, queues: Sequence[Queue], clock: Clock = SYSTEM_CLOCK) -> None:
@@ -38,7 +39,7 @@ class RedisHealthProbe:
     def look(self) -> None:
         """Ask the servers one after another until one answers."""
         began = self._clock.monotonic()
-        if any(_answers(connection, key) for connection, key in self._asked):
+        if not self._asked or any(_answers(connection, key) for connection, key in self._asked):
             self._silent_since = None
         elif self._silent_since is None:
             self._silent_since = began

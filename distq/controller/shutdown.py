@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from distq.controller.runnables import Runnables
 from distq.controller.worker.dispatcher import Dispatcher
 
 if TYPE_CHECKING:
@@ -23,23 +24,29 @@ ONE_REQUEST = 0.5
 
 
 class Shutdown:
-    """The end of dispatchers and of the candidate for the lease, asked by one thread until it ``is_over``."""
+    """The end of dispatchers, of the candidate for the lease, and of runnables.
+
+    One thread asks until it ``is_over``.
+    """
 
     def __init__(
         self,
         dispatchers: Sequence[Dispatcher],
         candidates: "Sequence[Candidate]",
+        runnables: Sequence[Runnables] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._dispatchers = dispatchers
         self._candidates = candidates
+        self._runnables = runnables
         self._now = clock
         self._began = self._grace_ends = self._over_at = math.inf
 
     @property
     def in_progress(self) -> int:
-        """Return how many claimed requests have not been settled."""
-        return sum(dispatcher.in_progress for dispatcher in self._dispatchers)
+        """Return how many claimed requests have not been settled, and how many runnables have not ended."""
+        runnables = sum(len(each.running) for each in self._runnables)
+        return sum(dispatcher.in_progress for dispatcher in self._dispatchers) + runnables
 
     @property
     def took(self) -> float:
@@ -57,6 +64,8 @@ class Shutdown:
         self._began, self._grace_ends = min(self._began, now), min(self._grace_ends, now + grace)
         for candidate in self._candidates:
             candidate.stop()
+        for runnables in self._runnables:
+            runnables.end()
         for dispatcher in self._dispatchers:
             dispatcher.shut_down(grace)
 
@@ -80,6 +89,7 @@ class Shutdown:
         """Return what was not settled or released, and how it comes back; empty where nothing was."""
         return ", ".join(what for part in self._parts() if (what := part.left_behind()))
 
-    def _parts(self) -> "Iterator[Dispatcher | Candidate]":
+    def _parts(self) -> "Iterator[Dispatcher | Candidate | Runnables]":
         yield from self._dispatchers
         yield from self._candidates
+        yield from self._runnables

@@ -7,10 +7,12 @@ from contextlib import ExitStack
 
 import pytest
 import urllib3
+from prometheus_client import CollectorRegistry
 
 from distq.config import Settings
-from distq.controller.endpoints import MOST_CONNECTIONS, Endpoints
+from distq.controller.endpoints import MOST_CONNECTIONS, Endpoints, Pages, serving
 from distq.errors import ConfigError
+from distq.prometheus import PrometheusMetrics
 from tests.support.eventually import eventually
 from tests.support.slow_clients import slow_clients
 
@@ -24,10 +26,7 @@ def serve() -> Iterator[Serve]:
 
         def start(address: str = "127.0.0.1:0", **pages: object) -> Endpoints:
             parts: dict[str, object] = {"health": list, "readiness": list, "metrics": None, **pages}
-            endpoints = Endpoints(address, **parts)  # type: ignore[arg-type]  # the test's words
-            stack.callback(endpoints.close)
-            endpoints.start()
-            return endpoints
+            return stack.enter_context(serving(address, Pages(**parts)))  # type: ignore[arg-type]
 
         yield start
 
@@ -133,3 +132,51 @@ def test_clients_that_do_not_read_make_room_too(serve: Serve) -> None:
             client.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         assert get(endpoints, "/healthz") == (200, "ok\n")
         eventually(lambda: threading.active_count() < before + 2 * MOST_CONNECTIONS, timeout=8)
+
+
+def test_managers_of_one_process_share_an_address(serve: Serve) -> None:
+    """A probe passes where those of all pass; the address is free when the last one has ended."""
+    port = free_port()
+    address = f"127.0.0.1:{port}"
+    first = serve(address, readiness=lambda: ["no leader", "no Redis"])
+    with serving(address, Pages(list, lambda: ["no Redis", "stopping"], None)) as second:
+        assert second is first
+        assert get(first, "/healthz") == (200, "ok\n")
+        assert get(first, "/readyz") == (503, "no leader\nno Redis\nstopping\n")
+    assert get(first, "/readyz") == (503, "no leader\nno Redis\n")
+
+
+def test_the_address_is_free_when_the_last_manager_has_ended() -> None:
+    """In whatever order they end."""
+    address = f"127.0.0.1:{free_port()}"
+    with ExitStack() as first, ExitStack() as second:
+        first.enter_context(serving(address, Pages(list, list, None)))
+        endpoints = second.enter_context(serving(address, Pages(list, list, None)))
+        first.close()
+        assert get(endpoints, "/healthz") == (200, "ok\n")
+        second.close()
+        with serving(address, Pages(list, list, None)) as anew:
+            assert anew is not endpoints
+
+
+def test_those_who_share_an_address_share_their_metrics() -> None:
+    """One page cannot show two registries, which may have the same names."""
+    address = f"127.0.0.1:{free_port()}"
+    registry = CollectorRegistry()
+    page, same = PrometheusMetrics(registry).page, PrometheusMetrics(registry).page
+    other = PrometheusMetrics(CollectorRegistry()).page
+    with (
+        serving(address, Pages(list, list, None)) as endpoints,
+        serving(address, Pages(list, list, page)),
+        serving(address, Pages(list, list, same)),
+    ):
+        assert get(endpoints, "/metrics")[0] == 200
+        with pytest.raises(ConfigError, match="other metrics"), serving(address, Pages(list, list, other)):
+            pass
+        assert get(endpoints, "/healthz") == (200, "ok\n")
+
+
+def free_port() -> int:
+    """Return a port that was free just now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])

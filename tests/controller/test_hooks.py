@@ -281,6 +281,7 @@ def test_a_process_whose_on_start_runs_is_alive_and_not_ready() -> None:
     starting = manager(lambda _: seen.set(), "a", on_start=start)
     with managing(starting):
         assert began.wait(20)
+        assert starting._health is not None
         assert starting._health.health() == []
         assert starting._health.readiness() == ["starting: on_start has not returned"]
         go.set()

@@ -424,9 +424,9 @@ class TestWorkers:
 def test_all_controllers_and_the_candidate_share_a_client() -> None:
     """Where none is given it is made once: it learns what the API server has, and has a pool of its own."""
     manager = Manager([Controller("foos", lambda _: None)])
-    assert manager._reach() is manager._reach()
+    assert manager._parts.client is manager._parts.client
     own = Client()
-    assert Manager([Controller("foos", lambda _: None)], client=own)._reach() is own
+    assert Manager([Controller("foos", lambda _: None)], client=own)._parts.client is own
 
 
 def test_nohup_is_heeded() -> None:

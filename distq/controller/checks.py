@@ -1,0 +1,90 @@
+"""A program's own checks of its health and readiness (controller-runtime ``AddHealthzCheck``).
+
+Each call has a thread of its own, so a check that hangs delays a probe by ``CHECK_TIMEOUT`` at most, and no
+other check. While its call runs, it is not called again.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+
+from distq.errors import ConfigError
+from distq.wording import duration
+from distq.workqueue.outcome import error_text
+
+CHECK_TIMEOUT = 0.8
+"""Seconds that all checks of a probe get to answer; the kubelet gives up after one."""
+
+Check = Callable[[], object]
+"""A plain function without arguments. The check fails where it raises or returns False."""
+
+
+class Checks:
+    """The checks of one probe, by name. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._checks: dict[str, _NamedCheck] = {}
+
+    def add(self, name: str, check: Check) -> None:
+        """Add one. Raises ConfigError where there is one of this name."""
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise ConfigError(f"bad name of a check: {name!r:.80}. Give a text that can be printed.")
+        with self._lock:
+            if name in self._checks:
+                raise ConfigError(f"bad name of a check: there is a check {name}. Choose another name.")
+            self._checks[name] = _NamedCheck(name, check)
+
+    def call(self) -> Callable[[], list[str]]:
+        """Call all of them; return what waits for their answers, and returns a line for each that fails."""
+        with self._lock:
+            checks = list(self._checks.values())
+        until = time.monotonic() + CHECK_TIMEOUT
+        calls = [check.call() for check in checks]
+        return lambda: [problem for call in calls if (problem := call.problem(until))]
+
+
+class _NamedCheck:
+    """One check, of which one call runs at a time."""
+
+    def __init__(self, name: str, check: Check) -> None:
+        self._name = name
+        self._check = check
+        self._lock = threading.Lock()
+        self._call: _Call | None = None
+
+    def call(self) -> "_Call":
+        """Return a new call, or the one that has not ended."""
+        with self._lock:
+            if self._call is None or self._call.has_ended():
+                self._call = _Call(self._name, self._check)
+            return self._call
+
+
+class _Call:
+    """One call of a check, in a thread of its own."""
+
+    def __init__(self, name: str, check: Check) -> None:
+        self._name = name
+        self._check = check
+        self._began = time.monotonic()
+        self._problem = ""
+        self._ended = threading.Event()
+        threading.Thread(target=self._run, name=f"distq-check-{name}", daemon=True).start()
+
+    def has_ended(self) -> bool:
+        return self._ended.is_set()
+
+    def problem(self, until: float) -> str:
+        """Return why the check fails, or nothing; a call without an answer until then fails."""
+        if self._ended.wait(max(0.0, until - time.monotonic())):
+            return self._problem
+        return f"{self._name}: no answer for {duration(time.monotonic() - self._began)}"
+
+    def _run(self) -> None:
+        try:
+            if self._check() is False:
+                self._problem = f"{self._name}: failed"
+        except BaseException as error:  # noqa: BLE001 - it is what the check answers
+            self._problem = f"{self._name}: {' '.join(error_text(error).split()):.300}"
+        self._ended.set()

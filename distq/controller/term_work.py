@@ -1,0 +1,140 @@
+"""What the leader does in one term: it runs the sources of all controllers, and the leader's runnables."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from distq.client.outage import Outage
+from distq.clock import SYSTEM_CLOCK
+from distq.controller.controller import Controller
+from distq.controller.controller_sources import ControllerSources
+from distq.controller.redis_health_probe import LOOK_EVERY
+from distq.controller.runnables import Runnables
+from distq.controller.stream.sources import Source, share_list_watches
+from distq.errors import RedisError, Stalled
+from distq.workqueue.queue import Queue
+from distq.workqueue.queue_ownership import QueueOwnerships
+
+CHECK_EVERY = 0.2
+"""Seconds between checks whether all streams are synced."""
+
+LEAVE_TIME = 0.8
+"""Seconds that streams get to end; one that waits for an answer commits nothing later than its term."""
+
+_logger = logging.getLogger("distq")
+
+
+class TermWork:
+    """The work of one term, made when it begins.
+
+    ``over`` is set when the term has ended, ``stopping`` when this process stops. ``sources_of`` makes what
+    one controller watches. ``name`` is that of the lease.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        sources_of: Callable[[Controller], ControllerSources],
+        runnables: Runnables,
+        *,
+        over: threading.Event,
+        stopping: threading.Event,
+    ) -> None:
+        self.running: list[ControllerSources] = []
+        """The sources of each controller that has begun, in their order."""
+        self._name = name
+        self._sources_of = sources_of
+        self._runnables = runnables
+        self._over = over
+        self._stopping = stopping
+        self._halt = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def begin(self, controllers: Sequence[Controller]) -> None:
+        """Run the sources of these controllers, once no other program has their queues."""
+        new = [self._sources_of(controller) for controller in controllers]
+        self.running += new
+        share_list_watches([stream for each in new for stream in each.streams])
+        self._enter(controllers, new)
+        for each in new:
+            for source in each.sources:
+                if not self.shall_end():  # or the queues may be taken
+                    self._start(each, source)
+
+    def begin_runnables(self) -> None:
+        """Run what the leader alone runs. Raises Stalled where that of an earlier term runs on."""
+        if not self._runnables.has_ended():
+            raise Stalled(_run_on(self._name, self._runnables))
+        if not self.shall_end():
+            self._runnables.begin()
+
+    def follow(self, added: Callable[[], Sequence[Controller]]) -> None:
+        """Check the sources until the end, and begin the controllers that are added; raise their errors."""
+        while not (self._stopping.wait(CHECK_EVERY) or self._over.is_set()):
+            if new := added():
+                self.begin(new)
+            for each in self.running:
+                each.check()
+
+    def shall_end(self) -> bool:
+        """Return whether the term or the process ends."""
+        return self._stopping.is_set() or self._over.is_set()
+
+    def end(self, patience: float, on_stalled: Callable[[BaseException], None]) -> None:
+        """End everything, and wait: for sources not long, for runnables until they have ended.
+
+        No other process may lead while they run. Where the process goes on and they have not ended within
+        ``patience`` seconds, ``on_stalled`` receives an error: only the end of the process ends them.
+        """
+        self._halt.set()
+        self._runnables.end()
+        self._wait_for_sources()
+        if not self._runnables.join(patience):
+            if not self._stopping.is_set():
+                on_stalled(Stalled(_run_on(self._name, self._runnables)))
+            self._runnables.join()
+
+    def _start(self, sources: ControllerSources, source: Source) -> None:
+        thread = threading.Thread(
+            target=sources.run,
+            args=(source, self._halt),
+            name=f"distq-{sources.name}: {source}",
+            daemon=True,
+        )
+        self._threads.append(thread)
+        thread.start()
+
+    def _enter(self, controllers: Sequence[Controller], new: Sequence[ControllerSources]) -> None:
+        """Wait until no program has the queues for something else, and let workers wait for the caches."""
+        ownerships = QueueOwnerships([each.queue for each in controllers if isinstance(each.queue, Queue)])
+        outage = Outage(self._name, _logger, SYSTEM_CLOCK)
+        while not self.shall_end():
+            try:
+                if ownerships.may_feed():
+                    for each in new:
+                        each.begin()
+                    outage.over()
+                    return
+                for each in new:
+                    each.begin_time()
+            except RedisError as error:
+                outage.failed(error)
+            for each in self.running:
+                each.check()
+            self._stopping.wait(LOOK_EVERY)
+
+    def _wait_for_sources(self) -> None:
+        """Wait for the sources, but not for what does not answer them."""
+        until = time.monotonic() + LEAVE_TIME
+        for thread in self._threads:
+            if thread.ident is not None:  # not where there were no more threads to be had
+                thread.join(max(0.0, until - time.monotonic()))
+        if left := [thread.name for thread in self._threads if thread.is_alive()]:
+            _logger.warning("%s: left behind without an answer", ", ".join(left))
+
+
+def _run_on(name: str, runnables: Runnables) -> str:
+    return (
+        f"{name}: the term ended, and {runnables.left_behind()}. Let runnables end when their Event is set."
+    )
