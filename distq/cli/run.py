@@ -66,24 +66,25 @@ def _run(
     workers: bool,
     kubeconfig: str | None = None,
 ) -> None:
-    from distq.cli.target import load_controllers
+    from distq.cli.target import load
     from distq.controller.manager import Manager
     from distq.redisio.connection import Connection
 
     use_kubeconfig(kubeconfig)
-    controllers = load_controllers(target)
+    found = load(target)
     if settings.lease_name is None:
         settings = dataclasses.replace(settings, lease_name=lease_name(target, settings.prefix))
+    controllers = found if isinstance(found, list) else found.controllers
     if not as_json and settings.log_format == "text":
         for controller in controllers:
             note(_describe(controller, settings, workers=workers))
-    manager = Manager(
-        controllers,
-        redis=Connection(settings=settings),
-        settings=settings,
-        metrics=_metrics(settings),
-        spans=_spans(),
-    )
+    metrics, spans = _metrics(settings), _spans()
+    if isinstance(found, list):
+        redis = Connection(settings=settings)
+        manager = Manager(controllers, redis=redis, settings=settings, metrics=metrics, spans=spans)
+    else:
+        manager = found
+        manager.use_defaults(settings, metrics=metrics, spans=spans)
     manager.run(informer=informer, workers=workers)
 
 

@@ -1,13 +1,14 @@
 """From the word TARGET to Controllers: ``module`` or ``module:name``, the working directory first.
 
-No registry and no magic name: every Controller bound at the module's top level runs, own or imported.
+No registry and no magic name: every Controller bound at the module's top level runs, own or imported, in the
+Manager that is bound there, if there is one.
 """
 
 import importlib
 import pkgutil
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -22,20 +23,30 @@ from distq.wording import a_type
 
 if TYPE_CHECKING:
     from distq.controller.controller import Controller
+    from distq.controller.manager import Manager
 
 
-def load_controllers(target: str) -> "list[Controller]":
-    """Import the target and return its Controllers, in the order of their names' binding.
+def load_controllers(target: str) -> "Sequence[Controller]":
+    """Return the Controllers of a target, in the order of their names' binding. Raises as ``load``."""
+    found = load(target)
+    return found if isinstance(found, list) else found.controllers
 
-    Raises ConfigError where there is no such module, name or Controller. The traceback of an error inside
-    the module goes to stderr first.
+
+def load(target: str) -> "Manager | list[Controller]":
+    """Import the target; return the Manager that it binds, with all its Controllers, or these alone.
+
+    Raises ConfigError where there is no such module, name, Controller or Manager. The traceback of an error
+    inside the module goes to stderr first.
     """
     from distq.controller.controller import Controller
+    from distq.controller.manager import Manager
 
     module_name, _, name = target.partition(":")
     module = _import(module_name)
     if name:
         bound = getattr(module, name, None)
+        if isinstance(bound, Manager):
+            return bound
         if not isinstance(bound, Controller):
             what = f"{name} in {module_name} is {a_type(bound)}"
             if not hasattr(module, name):
@@ -43,12 +54,22 @@ def load_controllers(target: str) -> "list[Controller]":
             remedy = did_you_mean(target, _targets_in(module), "Name a Controller.")
             raise ConfigError(f"nothing to run: {what}. {remedy}")
         return [bound]
-    found = {id(bound): bound for bound in _controllers_in(module).values()}
-    if not found:
+    managers = {id(bound): name for name, bound in vars(module).items() if isinstance(bound, Manager)}
+    if len(managers) > 1:
+        names = " or ".join(f"{module_name}:{name}" for name in managers.values())
+        raise ConfigError(f"{module_name} has {len(managers)} Managers. Name one: {names}.")
+    controllers = list({id(bound): bound for bound in _controllers_in(module).values()}.values())
+    for name in managers.values():
+        manager: Manager = vars(module)[name]
+        for controller in controllers:
+            if controller not in manager.controllers:
+                manager.add(controller)
+        return manager
+    if not controllers:
         raise ConfigError(
             f"nothing to run: {module_name} has no Controller. Bind one: controller = Controller(...)."
         )
-    return list(found.values())
+    return controllers
 
 
 def _controllers_in(module: ModuleType) -> "dict[str, Controller]":

@@ -103,6 +103,7 @@ class Manager:
             raise ConfigError(
                 f"bad spans {spans!r:.80}. Give a SpanProvider as OpenTelemetrySpans(), or None."
             )
+        self._open = _Open(settings=settings is None, redis=redis is None)
         settings = settings or Settings.from_env()
         self._event_queue = EventQueue()
         event_loop = EventLoop()
@@ -189,6 +190,38 @@ class Manager:
     ) -> Histogram:
         """Return a histogram of the program's own, with these bounds: ``histogram.observe(0.2)``."""
         return self._instruments.histogram(name, meaning, labels, buckets)
+
+    @property
+    def controllers(self) -> Sequence[Controller]:
+        """The controllers that it runs, in the order in which they were given and added."""
+        return tuple(self._controllers)
+
+    def use_defaults(
+        self,
+        settings: Settings,
+        *,
+        metrics: MetricsProvider | None = None,
+        spans: SpanProvider | None = None,
+    ) -> None:
+        """Use these where the program gave none, as the commands do with what their line says.
+
+        Raises ConfigError once it was run, and where the program gave other settings.
+        """
+        if self._started:
+            raise ConfigError("this Manager was run before: make another one.")
+        parts = self._parts
+        if self._open.settings:
+            parts.settings = settings
+            if self._open.redis:
+                parts.connection = Connection(settings=settings)
+        elif parts.settings != settings:
+            raise ConfigError(
+                "this Manager has settings of its own. Leave them out, or run the program itself."
+            )
+        if parts.metrics is None and metrics is not None:
+            parts.metrics = safe_metrics(metrics)
+        if parts.spans is None and spans is not None:
+            parts.spans = safe_spans(spans)
 
     def run(self, *, informer: bool = True, workers: bool = True) -> None:
         """Run until ``stop``, SIGTERM, SIGINT or SIGHUP (received in the main thread only), and then drain.
@@ -385,6 +418,14 @@ class Manager:
 
     def _candidates(self) -> "list[Candidate]":
         return [self._candidate] if self._candidate else []
+
+
+@dataclass(frozen=True)
+class _Open:
+    """What the program left open."""
+
+    settings: bool
+    redis: bool
 
 
 @dataclass(frozen=True)

@@ -86,3 +86,55 @@ def test_a_bug_in_the_module_shows_its_traceback(distq: CommandLine) -> None:
         assert "distq/cli" not in done.stderr
         last = done.stderr.splitlines()[-1]
         assert last == f"distq: cannot import {name}: {error} (above). Fix the module."
+
+
+MANAGER = """
+import pathlib
+from distq import Controller, Manager
+from distq.config import Settings
+
+def note(text):
+    with open("done.txt", "a") as file:
+        print(text, file=file)
+
+def reconcile(request):
+    note(f"{request.key} of {manager.is_leader()}")
+    manager.stop()
+
+first = Controller("first", reconcile)
+second = Controller("second", reconcile)
+"""
+
+
+def test_the_manager_of_a_module_is_run_with_all_its_controllers(
+    distq: CommandLine, redis: Connection
+) -> None:
+    """With its hooks and runnables, on the Redis of the command line; Controllers beside it run in it."""
+    distq.module(
+        "foos",
+        MANAGER + "manager = Manager([first], on_start=lambda: note('start'), on_stop=lambda: note('stop'))\n"
+        "manager.add(lambda stop: note('runnable'), need_leader_election=False)\n",
+    )
+    for target, queue in {"foos": "second", "foos:manager": "first"}.items():
+        (distq.folder / "done.txt").unlink(missing_ok=True)
+        Queue(queue, redis).add("a")
+        done = distq("worker", target)
+        assert done.returncode == 0, (target, done.stderr)
+        assert ("second" in done.stderr) is (target == "foos")
+        lines = (distq.folder / "done.txt").read_text().splitlines()
+        assert (lines[0], lines[-1]) == ("start", "stop")
+        assert sorted(lines[1:-1]) == ["a of False", "runnable"]
+
+
+def test_managers_that_a_command_cannot_run_are_reported(distq: CommandLine) -> None:
+    """Of two it runs none, and it does not leave out what its line or its variables say."""
+    distq.module("pair", MANAGER + "one = Manager([first])\ntwo = Manager([second])\n")
+    done = distq("worker", "pair")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "distq: pair has 2 Managers. Name one: pair:one or pair:two.\n",
+    )
+    distq.module("own", MANAGER + "manager = Manager([first], settings=Settings(concurrency=2))\n")
+    done = distq("worker", "own")
+    assert done.returncode == 2
+    assert "this Manager has settings of its own. Leave them out, or run the program itself." in done.stderr

@@ -4,11 +4,14 @@ import contextlib
 import io
 import json
 import os
+import re
 import runpy
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -424,6 +427,42 @@ def the_coroutine_labels_its_foo(text: str, reader: Reader) -> None:
     foo = client.get("example.com/v1/Foo", "default/web")
     assert foo is not None
     assert foo["metadata"]["labels"] == {"image": "nginx"}
+
+
+@runs("# joining.py")
+def the_coroutine_reads_its_cache_and_adds(text: str, reader: Reader) -> None:
+    """Run it until the whole team is reported."""
+    program = runpy.run_path(str(reader.folder / "joining.py"))
+    for name in ("red", "blue"):
+        metadata = {"name": name, "namespace": "default", "labels": {"team": "colors"}}
+        foo = {"apiVersion": "example.com/v1", "kind": "Foo", "metadata": metadata}
+        reader.sandbox.client.create({**foo, "spec": {"image": "nginx", "replicas": 1}})
+    program["reports"].bind(reader.sandbox.redis)
+    reader.sandbox.run_until_idle(program["controller"])
+    items = Inspector(reader.sandbox.redis).items("reports")
+    assert {"default/red", "default/blue"} <= {item.key for item in items}
+    for name in ("red", "blue"):
+        reader.sandbox.client.delete("example.com/v1/Foo", f"default/{name}")
+
+
+@runs("# inventory.py")
+def the_manager_runs_what_is_beside_its_controller(text: str, reader: Reader) -> None:
+    """Let ``distq run inventory`` count the Foos, and serve that with the program's check; end it."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+
+    def get(path: str) -> str:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{address}{path}") as answer:
+            return str(answer.read().decode())
+        return ""
+
+    with reader.started("distq", "run", "inventory", "--http-address", address) as manager:
+        eventually(lambda: 'inventory_synced_total{namespace="default"} ' in get("/metrics"))
+        eventually(lambda: re.search(r"^inventory_foos [1-9]", get("/metrics"), re.MULTILINE))
+        eventually(lambda: get("/readyz") == "ok\n")
+        manager.terminate()
+        manager.communicate(timeout=TIMEOUT)
+        assert manager.returncode == 0
 
 
 @runs("# typed.py")
