@@ -1,8 +1,9 @@
-"""When a cron schedule of five fields runs, in UTC: ``*/15 8-17 * * mon-fri``."""
+"""When a cron schedule runs: ``*/15 8-17 * * mon-fri`` in a time zone, ``@hourly``, or ``@every 1h30m``."""
 
-from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, time, timedelta
-from typing import Literal
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from typing import Literal, Protocol
 
 FIELDS = {
     "minute": range(60),
@@ -28,46 +29,118 @@ DAYS = 40 * 366
 """Within 40 years there is a 29 February on each day of the week."""
 
 
-class Schedule:
+UNITS = {"h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+"""Seconds, by Go's names of units."""
+
+LONGEST = 2**63 / 1e9
+"""Seconds, some 292 years: Go has no longer durations."""
+
+_PART = r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s|us|µs|ns)"
+
+
+class Schedule(Protocol):
+    """Says when something runs; moments are in any time zone, runs in UTC."""
+
+    def next_after(self, moment: datetime) -> datetime:
+        """Return the first run after a moment."""
+
+    def last_until(self, moment: datetime) -> datetime:
+        """Return the last run that is not after a moment."""
+
+
+def parse(text: str, zone: tzinfo = UTC, *, start: datetime) -> Schedule:
+    """Return what a schedule means in a time zone; ``start`` is when one with ``@every`` began.
+
+    Raises ValueError for a wrong schedule. Source: robfig/cron ParseStandard, which Kubernetes uses.
+    """
+    if re.match(r"(CRON_)?TZ=", text):
+        raise ValueError(f'bad schedule "{text}": it has a time zone. Set spec.timeZone instead')
+    word, _, period = text.strip().partition(" ")
+    if word.lower() == "@every":
+        return PeriodicSchedule(period.strip(), start)
+    return CronSchedule(text, zone)
+
+
+class PeriodicSchedule:
+    """A run in each period since a start: ``1h30m``, ``90s``; a Go duration of one second at least."""
+
+    def __init__(self, period: str, start: datetime) -> None:
+        parts = re.findall(_PART, period) if re.fullmatch(f"({_PART})+", period) else []
+        seconds = sum(float(number) * UNITS[unit] for number, unit in parts)
+        if not 1 <= seconds < LONGEST:
+            raise ValueError(
+                f'bad period "{period}": use hours, minutes and seconds as in 1h30m10s, 1s at least'
+            )
+        self._period = timedelta(seconds=int(seconds))
+        self._start = start.astimezone(UTC)
+
+    def next_after(self, moment: datetime) -> datetime:
+        """Return the first run after a moment."""
+        return self.last_until(moment) + self._period
+
+    def last_until(self, moment: datetime) -> datetime:
+        """Return the last run that is not after a moment; the start itself where there is none."""
+        return self._start + max(0, (moment - self._start) // self._period) * self._period
+
+
+class CronSchedule:
     """Minute, hour, day of the month, month and day of the week (0 is Sunday), or a word such as @daily.
 
     A field is a list of numbers, ranges and steps, of months and days of the week also their names. One of
-    the two days has to match; both have to, where there is a ``*`` in one. Raises ValueError for a
-    wrong schedule, and for a day that never comes. Source: robfig/cron, which Kubernetes uses.
+    the two days has to match; both have to, where there is a ``*`` in one. A time that the clocks of the zone
+    skip is left out, and one that they show twice is run twice. Raises ValueError for a wrong schedule, and
+    for a day that never comes. Source: robfig/cron, which Kubernetes uses.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, zone: tzinfo = UTC) -> None:
         fields = MACROS.get(text.strip().lower(), text).lower().split()
         if len(fields) != len(FIELDS):
-            raise ValueError(f'bad schedule "{text}": not five fields, nor one of {", ".join(MACROS)}')
+            words = ", ".join([*MACROS, "@every 1h30m"])
+            raise ValueError(f'bad schedule "{text}": not five fields, nor one of {words}')
         minutes, hours, *days = (
             {value for part in field.split(",") for value in _values(part, name)}
             for field, name in zip(fields, FIELDS, strict=True)
         )
+        self._zone = zone
         self._times = [time(hour, minute) for hour in sorted(hours) for minute in sorted(minutes)]
         self._days, self._months, self._weekdays = days
         self._both_must_match = any(mark in fields[2] + fields[4] for mark in "*?")
-        if next(self._runs(date(2000, 1, 1), 1), None) is None:
+        if next(filter(self._has, _days_from(date(2000, 1, 1), 1)), None) is None:
             raise ValueError(f'bad schedule "{text}": there is no such day')
 
     def next_after(self, moment: datetime) -> datetime:
         """Return the first run after a moment."""
-        return next(run for run in self._runs(moment.date(), 1) if run > moment)
+        return next(run for run in self._runs(moment, 1) if run > moment)
 
     def last_until(self, moment: datetime) -> datetime:
         """Return the last run that is not after a moment."""
-        return next(run for run in self._runs(moment.date(), -1) if run <= moment)
+        return next(run for run in self._runs(moment, -1) if run <= moment)
 
-    def _runs(self, day: date, direction: Literal[1, -1]) -> Iterator[datetime]:
-        """Yield the runs of a day and of those that follow, or go before, in this order."""
-        for days in range(DAYS):
-            there = day + timedelta(days=direction * days)
-            if self._has(there):
-                yield from (datetime.combine(there, at, UTC) for at in self._times[::direction])
+    def _runs(self, moment: datetime, direction: Literal[1, -1]) -> Iterator[datetime]:
+        """Yield the runs of a moment's day and of those that follow, or go before, in this order."""
+        for day in filter(self._has, _days_from(moment.astimezone(self._zone).date(), direction)):
+            yield from self._runs_of(day, direction)
+
+    def _runs_of(self, day: date, direction: Literal[1, -1]) -> Iterable[datetime]:
+        """Return the runs of a day in UTC."""
+        begin, end = (datetime.combine(each, time(), self._zone) for each in (day, day + timedelta(days=1)))
+        offset = begin.utcoffset() or timedelta()
+        if offset == end.utcoffset():
+            return (datetime.combine(day, at, UTC) - offset for at in self._times[::direction])
+        shown = {datetime.combine(day, at) for at in self._times}
+        runs = {
+            each.replace(tzinfo=self._zone, fold=fold).astimezone(UTC) for each in shown for fold in (0, 1)
+        }
+        there = [run for run in runs if run.astimezone(self._zone).replace(tzinfo=None) in shown]
+        return sorted(there, reverse=direction < 0)
 
     def _has(self, day: date) -> bool:
         matches = (day.day in self._days, day.isoweekday() % 7 in self._weekdays)
         return day.month in self._months and (all(matches) if self._both_must_match else any(matches))
+
+
+def _days_from(day: date, direction: Literal[1, -1]) -> Iterator[date]:
+    return (day + timedelta(days=direction * days) for days in range(DAYS))
 
 
 def _values(part: str, field: str) -> Sequence[int]:

@@ -5,16 +5,18 @@
     distq worker workers.cronjob --concurrency 8
     kubectl apply -f workers/cronjob.yaml
 
-Source: kubebuilder's cronjob-tutorial. Different: schedules are in UTC; of any number of missed runs the
-latest is started; a run is started once, also where its Job is gone already; a wrong schedule parks the
-CronJob and is an event about it. The defaults of the book's webhook are in the CRD.
+Source: kubebuilder's cronjob-tutorial; ``spec.timeZone`` and ``@every`` are as in Kubernetes' own CronJob.
+Different: of any number of missed runs the latest is started; a run is started once, also where its Job is
+gone already; a wrong schedule parks the CronJob and is an event about it; the condition Degraded is False
+again once its cause is gone. The defaults of the book's webhook are in the CRD.
 """
 
 import math
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 from distq import (
     Client,
@@ -27,9 +29,10 @@ from distq import (
     get_condition,
     key_of,
     reference,
+    set_condition,
     set_controller_reference,
 )
-from workers.cron_schedule import Schedule
+from workers.cron_schedule import Schedule, parse
 
 CRON_JOB = "batch.tutorial.kubebuilder.io/v1/CronJob"
 JOB = "batch/v1/Job"
@@ -46,28 +49,60 @@ class UnparseableSchedule(TerminalError):
     """The schedule is wrong, or its day never comes; this name is the event's reason, as in Kubernetes."""
 
 
+class UnknownTimeZone(TerminalError):
+    """The system has no such time zone, nor has the package tzdata; the name is again the event's reason."""
+
+
+class MissedSchedule(Exception):
+    """The last run was not started within its deadline."""
+
+
 def reconcile(request: Request) -> Result | None:
     """Note what runs, delete what is old, start what is due, and come back for the next run."""
     cron_job = controller.lister(CRON_JOB).get(request.key)
     if cron_job is None or cron_job["metadata"].get("deletionTimestamp"):
         return None  # its Jobs go with it
     jobs = controller.lister(JOB).by_index("owner", cron_job["metadata"]["uid"])
-    cron_job = note_active(cron_job, jobs)
+    now = datetime.fromtimestamp(clock(), UTC)
+    due, wrong = None, None
+    try:
+        schedule = schedule_of(cron_job)
+        due = due_run(cron_job, schedule.last_until(now), now)
+    except (TerminalError, MissedSchedule) as error:
+        wrong = error
+    cron_job = report(cron_job, jobs, wrong)
     delete_old(cron_job, jobs)
     if cron_job["spec"]["suspend"]:
         return None
-    schedule = schedule_of(cron_job)
-    now = datetime.fromtimestamp(clock(), UTC)
-    run = schedule.last_until(now)
-    if is_due(cron_job, run, now):
-        start(cron_job, run, jobs)
+    if isinstance(wrong, TerminalError):
+        raise wrong
+    if due:
+        start(cron_job, due, jobs)
     return Result(requeue_after=(schedule.next_after(now) - now).total_seconds())
 
 
-def note_active(cron_job: Object, jobs: Sequence[Object]) -> Object:
-    """Say in the status which Jobs have not ended; return the CronJob as stored."""
+def report(cron_job: Object, jobs: Sequence[Object], wrong: Exception | None) -> Object:
+    """Say in the status which Jobs have not ended, and how it goes; return the CronJob as stored."""
     active = [reference(job) for job in sorted(jobs, key=key_of) if ending(job) is None]
-    return client.patch_status(cron_job, {"active": active})
+    failed = sum(ending(job) == "Failed" for job in jobs)
+    running = {
+        "reason": "JobsActive" if active else "NoJobsActive",
+        "message": f"active Jobs: {len(active)}",
+    }
+    set_condition(cron_job, "Progressing", bool(active), **running)
+    if cron_job["spec"]["suspend"]:
+        set_condition(cron_job, "Available", False, reason="Suspended", message="spec.suspend is true")
+    elif isinstance(wrong, TerminalError):
+        set_condition(cron_job, "Available", False, reason=type(wrong).__name__, message=str(wrong))
+    else:
+        set_condition(cron_job, "Available", True, **running)
+    if wrong:
+        set_condition(cron_job, "Degraded", True, reason=type(wrong).__name__, message=str(wrong))
+    elif failed:
+        set_condition(cron_job, "Degraded", True, reason="JobsFailed", message=f"failed Jobs: {failed}")
+    else:
+        set_condition(cron_job, "Degraded", False, reason="AsExpected")
+    return client.patch_status(cron_job, {**cron_job["status"], "active": active})
 
 
 def delete_old(cron_job: Object, jobs: Sequence[Object]) -> None:
@@ -78,11 +113,15 @@ def delete_old(cron_job: Object, jobs: Sequence[Object]) -> None:
             delete(cron_job, job)
 
 
-def is_due(cron_job: Object, run: datetime, now: datetime) -> bool:
-    """Return whether the run is one that was missed, and not too late."""
+def due_run(cron_job: Object, run: datetime, now: datetime) -> datetime | None:
+    """Return the run unless it was started, or is from before the CronJob; raise MissedSchedule."""
     last = cron_job.get("status", {}).get("lastScheduleTime") or cron_job["metadata"]["creationTimestamp"]
+    if run <= datetime.fromisoformat(last):
+        return None
     deadline = cron_job["spec"].get("startingDeadlineSeconds", math.inf)
-    return run > datetime.fromisoformat(last) and (now - run).total_seconds() < deadline
+    if (now - run).total_seconds() >= deadline:
+        raise MissedSchedule(f"the run of {run:%Y-%m-%dT%H:%M:%SZ} was not started within {deadline} s")
+    return run
 
 
 def start(cron_job: Object, run: datetime, jobs: Sequence[Object]) -> None:
@@ -131,10 +170,22 @@ def delete(cron_job: Object, job: Object) -> None:
 
 def schedule_of(cron_job: Object) -> Schedule:
     """Return the schedule; with a wrong one the item is dead until the CronJob changes."""
+    began = datetime.fromisoformat(cron_job["metadata"]["creationTimestamp"])
     try:
-        return Schedule(cron_job["spec"]["schedule"])
+        return parse(cron_job["spec"]["schedule"], zone_of(cron_job), start=began)
     except ValueError as error:
         raise UnparseableSchedule(str(error)) from None
+
+
+def zone_of(cron_job: Object) -> tzinfo:
+    """Return the time zone of the schedule, UTC unless given."""
+    name = cron_job["spec"].get("timeZone")
+    if name is None:
+        return UTC
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):  # what it raises for names such as "Europe", a folder
+        raise UnknownTimeZone(f'there is no time zone "{name}"') from None
 
 
 def ending(job: Object) -> Literal["Complete", "Failed"] | None:

@@ -1,7 +1,9 @@
 """The CronJob of kubebuilder's book starts Jobs by its schedule: each test says what time it is."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -49,6 +51,10 @@ class Play:
     def status(self) -> dict[str, Any]:
         """Return what the controller says."""
         return dict((self.sandbox.client.get(CRON_JOB, self.key) or {})["status"])
+
+    def conditions(self) -> dict[str, tuple[str, str]]:
+        """Return by type the status and the reason of each condition."""
+        return {each["type"]: (each["status"], each["reason"]) for each in self.status()["conditions"]}
 
     def active(self) -> list[str]:
         """Return the names of the Jobs that its status says are active."""
@@ -222,9 +228,74 @@ def test_a_wrong_schedule_waits_for_a_better_one(play: Callable[..., Play]) -> N
     assert item is not None
     assert item.state == "dead"
     assert "UnparseableSchedule" in mistaken.events()
+    assert mistaken.conditions()["Available"] == ("False", "UnparseableSchedule")
     mistaken.patch(schedule="* * * * *")
     mistaken.run()
     assert mistaken.minutes() == [1, 2]
+
+
+def test_conditions_say_how_it_goes(play: Callable[..., Play]) -> None:
+    """Whether it starts Jobs, whether some run, and what went wrong, for as long as it does."""
+    some = play(failedJobsHistoryLimit=1)
+    some.run()
+    fine = {"Available": ("True", "NoJobsActive"), "Progressing": ("False", "NoJobsActive")}
+    assert some.conditions() == {**fine, "Degraded": ("False", "AsExpected")}
+    some.run(minutes=1)
+    active = {"Available": ("True", "JobsActive"), "Progressing": ("True", "JobsActive")}
+    assert some.conditions() == {**active, "Degraded": ("False", "AsExpected")}
+    end(some.sandbox.client, some.jobs()[0], "Failed")
+    some.run()
+    assert some.conditions() == {**fine, "Degraded": ("True", "JobsFailed")}
+    some.patch(failedJobsHistoryLimit=0)
+    some.run()
+    assert some.conditions()["Degraded"] == ("False", "AsExpected")
+    some.patch(suspend=True)
+    some.run()
+    assert some.conditions()["Available"] == ("False", "Suspended")
+
+
+def test_a_condition_says_that_a_run_was_missed(play: Callable[..., Play]) -> None:
+    """Until the next run is started."""
+    hour = play(schedule="0 * * * *", startingDeadlineSeconds=120)
+    hour.run(minutes=60 - hour.created.minute + 2)
+    assert hour.conditions()["Degraded"] == ("True", "MissedSchedule")
+    hour.run(minutes=59)
+    assert hour.conditions()["Degraded"] == ("False", "AsExpected")
+
+
+def test_a_schedule_is_in_the_time_zone_of_the_spec(play: Callable[..., Play]) -> None:
+    """At noon in Apia, whatever UTC says; a Job's name and the status are in UTC."""
+    noon = play(schedule="0 12 * * *", timeZone="Pacific/Apia")
+    run = (noon.created + timedelta(days=1)).astimezone(ZoneInfo("Pacific/Apia")).replace(hour=12, minute=0)
+    noon.run(minutes=(run - noon.created).total_seconds() // MINUTE)
+    (job,) = noon.jobs()
+    assert job["metadata"]["name"].endswith(f"-{run.timestamp():.0f}")
+    assert noon.status()["lastScheduleTime"] == f"{run.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+@pytest.mark.parametrize("zone", ["Europe/Atlantis", "Europe", "../etc", ""])
+def test_an_unknown_time_zone_waits_for_a_better_one(play: Callable[..., Play], zone: str) -> None:
+    """It is dead with an event and a condition that say why."""
+    lost = play(timeZone=zone)
+    lost.run(minutes=1, on_failure="retry")
+    assert lost.minutes() == []
+    assert "UnknownTimeZone" in lost.events()
+    assert lost.conditions()["Available"] == ("False", "UnknownTimeZone")
+    assert lost.conditions()["Degraded"] == ("True", "UnknownTimeZone")
+    lost.patch(timeZone="Etc/UTC")
+    lost.run()
+    assert lost.minutes() == [1]
+
+
+def test_a_period_counts_from_the_creation(play: Callable[..., Play]) -> None:
+    """A Job is started in each period; of missed ones the latest, and the rhythm stays."""
+    each = play(schedule="@every 90s")
+    began = datetime.fromisoformat(each.cron_job["metadata"]["creationTimestamp"])
+    each.run(minutes=4)  # from the beginning of the minute in which it was created
+    each.run(minutes=10)
+    runs = [int(job["metadata"]["name"].rpartition("-")[2]) - began.timestamp() for job in each.jobs()]
+    assert all(run % 90 == 0 for run in runs)
+    assert len(runs) == 2
 
 
 def test_a_deleted_cron_job_is_left_alone(play: Callable[..., Play]) -> None:
