@@ -15,6 +15,7 @@ import math
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
+from functools import partial
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -85,23 +86,21 @@ def report(cron_job: Object, jobs: Sequence[Object], wrong: Exception | None) ->
     """Say in the status which Jobs have not ended, and how it goes; return the CronJob as stored."""
     active = [reference(job) for job in sorted(jobs, key=key_of) if ending(job) is None]
     failed = sum(ending(job) == "Failed" for job in jobs)
-    running = {
-        "reason": "JobsActive" if active else "NoJobsActive",
-        "message": f"active Jobs: {len(active)}",
-    }
-    set_condition(cron_job, "Progressing", bool(active), **running)
+    say = partial(set_condition, cron_job)
+    running, message = "JobsActive" if active else "NoJobsActive", f"active Jobs: {len(active)}"
+    say("Progressing", bool(active), reason=running, message=message)
     if cron_job["spec"]["suspend"]:
-        set_condition(cron_job, "Available", False, reason="Suspended", message="spec.suspend is true")
+        say("Available", False, reason="Suspended", message="spec.suspend is true")
     elif isinstance(wrong, TerminalError):
-        set_condition(cron_job, "Available", False, reason=type(wrong).__name__, message=str(wrong))
+        say("Available", False, reason=type(wrong).__name__, message=str(wrong))
     else:
-        set_condition(cron_job, "Available", True, **running)
+        say("Available", True, reason=running, message=message)
     if wrong:
-        set_condition(cron_job, "Degraded", True, reason=type(wrong).__name__, message=str(wrong))
+        say("Degraded", True, reason=type(wrong).__name__, message=str(wrong))
     elif failed:
-        set_condition(cron_job, "Degraded", True, reason="JobsFailed", message=f"failed Jobs: {failed}")
+        say("Degraded", True, reason="JobsFailed", message=f"failed Jobs: {failed}")
     else:
-        set_condition(cron_job, "Degraded", False, reason="AsExpected")
+        say("Degraded", False, reason="AsExpected")
     return client.patch_status(cron_job, {**cron_job["status"], "active": active})
 
 
