@@ -132,7 +132,7 @@ class Sleeper:
                 self._release()
         if not self._waiting or (was_asleep and time.monotonic() < leaves_at):
             self._wake_at = math.inf  # this thread makes the turn that is due
-        if not self._is_asleep:
+        if self._waiting and not self._is_asleep:
             self._changed.notify()
 
     def _release(self) -> None:

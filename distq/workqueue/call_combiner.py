@@ -46,7 +46,7 @@ class CallCombiner:
         try:
             with self._turn_lock:
                 if call.turn is None and call.error is None:
-                    self._answer(self._with_others(call))
+                    self._answer([call] if len(self._calls) == 1 else self._with_others(call))
         finally:
             self._calls.remove(call)
         if call.error is not None:

@@ -305,7 +305,7 @@ class QueueHandle(Producer):
             self._changed.announce()
         if self._recorder is not None:
             self._recorder.turned(settlements, turn)
-        if not all_ended(turn.dispositions):
+        if settlements and not all_ended(turn.dispositions):
             self._log_refused(settlements, turn)
         return turn
 

@@ -74,7 +74,7 @@ class Heartbeat:
             session = self._session()
             if session is None:
                 break
-            is_due = slept >= period or session.worker.has_news() or session.deadline.is_over()
+            is_due = slept >= period or session.client.worker.has_news() or session.client.deadline.is_over()
             good = self._look(session, beats=is_due)
             if is_due:
                 period, slept = self._until_next(session, good=good), 0.0
@@ -95,7 +95,7 @@ class Heartbeat:
 
     def release_unwanted(self, session: "RedisSession") -> None:
         """Release claims ahead that their loop has not fetched since the last look: it may never."""
-        spare = session.spare_fences()
+        spare = {request.fence for request in list(session.ledger.spare.values())}
         if spare & self._spare:
             session.release_spare()
         self._spare = spare
@@ -126,15 +126,15 @@ class Heartbeat:
             if session is None:
                 break
             self.fence_if_late(session)
-            left = session.deadline.left()
+            left = session.client.deadline.left()
             pause = min(left, NEWS_INTERVAL) if left > 0 else NEWS_INTERVAL
             self._looks_at = self._clock.monotonic() + pause
             del session
 
     def fence_if_late(self, session: "RedisSession") -> None:
         """Cancel all held requests once the deadline has passed; soon other sessions may have them."""
-        if session.deadline.take_missed():
-            ended_at = session.clock.monotonic() + session.deadline.cancel_time
+        if session.client.deadline.take_missed():
+            ended_at = session.clock.monotonic() + session.client.deadline.cancel_time
             if session.held():
                 session.cancel_held("no heartbeat reached Redis in time")
                 self._give_back_at = ended_at
@@ -150,7 +150,7 @@ class Heartbeat:
             session=identity,
             claim_duration=microseconds(session.claim_duration),
             max_clock_step=session.max_clock_step,
-            worker=session.worker.describe(session.clock),
+            worker=session.client.worker.describe(session.clock),
         )
         if reply == b"LOST":
             if session.id == identity:
@@ -158,12 +158,12 @@ class Heartbeat:
             session.turn([], 0)  # it finds the session lost, and takes back the crashes of its items
             return False
         if session.id == identity:
-            session.deadline.extend(sent_at)
+            session.client.deadline.extend(sent_at)
             self._was_late = 0.0
         self.fence_if_late(session)
         claims, turn = reply
         undisturbed = before is not None and session.at_rest() == before
-        if undisturbed and not session.knows(turn.decode()):
+        if undisturbed and not session.client.knows(turn.decode()):
             session.turn([], 0)  # Redis went back: the count may match, but the claims differ
         if (at := self._give_back_at) < math.inf:  # also during turns: a busy session always has one
             if session.clock.monotonic() >= at:

@@ -20,9 +20,10 @@ class LostSessions:
         self._fences: dict[str, Mapping[str, int]] = {}
         """For each session the fences of its claims, by key."""
 
-    def add(self, session: str, fences: Mapping[str, int]) -> None:
-        """Note a session that was lost with these claims."""
+    def add(self, session: str, fences: Mapping[str, int], store: QueueStore) -> None:
+        """Note a session that was lost with these claims, and ``forgive``."""
         self._fences[session] = fences
+        self.forgive(store)
 
     def forgive(self, store: QueueStore) -> None:
         """Let Redis take back the crashes; after an error the next call tries again."""

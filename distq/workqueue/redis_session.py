@@ -21,14 +21,12 @@ from distq.redisio.queue_store import QueueStore
 from distq.redisio.sleeper import Sleeper
 from distq.wording import counted, duration
 from distq.workqueue.call_combiner import CallCombiner, PendingCall
-from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.dispositions import Dispositions
 from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.interface import Disposition, Request, Turn, is_cancelled
 from distq.workqueue.turn_client import TurnClient
-from distq.workqueue.worker import Worker
 
 _logger = logging.getLogger("distq.queue")
 
@@ -72,11 +70,11 @@ class RedisSession:
 
     def _forget(self) -> None:
         """Hold nothing and have no session."""
-        self._ledger = ClaimLedger(self.store.name, on_cancel=self._on_cancel, on_drained=self.interrupt)
-        self._client = TurnClient(
+        self.ledger = ClaimLedger(self.store.name, on_cancel=self._on_cancel, on_drained=self.interrupt)
+        self.client = TurnClient(
             self.store,
             self._settings,
-            self._ledger,
+            self.ledger,
             self._dispositions,
             on_open=self._begin_heartbeat,
             on_loss=self._report_loss,
@@ -86,17 +84,7 @@ class RedisSession:
     @property
     def id(self) -> str:
         """Return the session's name in Redis, empty while there is none."""
-        return self._client.session
-
-    @property
-    def worker(self) -> Worker:
-        """Return the description of this process."""
-        return self._client.worker
-
-    @property
-    def deadline(self) -> ClaimDeadline:
-        """Return the time until which the claims certainly belong to this session."""
-        return self._client.deadline
+        return self.client.session
 
     # For its handle
 
@@ -107,22 +95,22 @@ class RedisSession:
         finally:
             if self._stopped:
                 self._close_if_stopped()
-        if want and self._client.refusal is not None:
-            raise self._client.refusal
+        if want and self.client.refusal is not None:
+            raise self.client.refusal
         return turn
 
     def take_spare(self) -> Request | None:
         """Return a request that was claimed ahead, if any, without a turn and without waiting for one."""
-        if self._stopped or not self._ledger.spare:
+        if self._stopped or not self.ledger.spare:
             return None
         now = self.clock.monotonic()
-        return next((request for request in self._ledger.take(1) if not is_cancelled(request, now)), None)
+        return next((request for request in self.ledger.take(1) if not is_cancelled(request, now)), None)
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Release the claims of a turn whose caller was interrupted; keep the dispositions of its entries."""
         with self._holding_turn_lock():
             self._dispositions.add(entries, turn.dispositions)
-            self._ledger.take_back(turn)
+            self.ledger.take_back(turn)
             self._release_spare()
 
     def release_spare(self) -> None:
@@ -131,7 +119,7 @@ class RedisSession:
         That thread may take them, and a heartbeat releases the rest. The end of a ``listen`` loop calls this,
         also from the garbage collector, which may run at any point: so it waits for no lock.
         """
-        if not self._ledger.spare or not self._turn_lock.acquire(blocking=False):
+        if not self.ledger.spare or not self._turn_lock.acquire(blocking=False):
             return
         try:
             self._release_spare()
@@ -144,7 +132,7 @@ class RedisSession:
 
         One thread sleeps on Redis for all, for ``seconds`` at most; the others wait until they take over.
         """
-        for_work = not (self._ledger.draining or self._client.ownership.waits)
+        for_work = not (self.ledger.draining or self.client.ownership.waits)
         self._sleeper.wait(seconds, at_most, for_work=for_work)
 
     def interrupt(self) -> None:
@@ -159,11 +147,11 @@ class RedisSession:
 
     def announce_stop(self) -> None:
         """Announce with the next heartbeat, within two seconds, that the process is stopping."""
-        self.worker.stopping = True
+        self.client.worker.stopping = True
 
     def held(self) -> Sequence[Request]:
         """Return the requests that this session holds."""
-        return list(self._ledger.held.values())
+        return list(self.ledger.held.values())
 
     def claiming(self) -> Sequence[int]:
         """Return the threads whose turns may still bring a claim."""
@@ -172,7 +160,7 @@ class RedisSession:
     @property
     def worker_name(self) -> str:
         """Return the name of this session's worker record."""
-        return self.worker.name
+        return self.client.worker.name
 
     def is_kept_alive(self) -> bool:
         """Return whether the threads that keep the claims alive run; True if none is needed."""
@@ -185,26 +173,18 @@ class RedisSession:
 
         If it is the same twice, no turn came in between.
         """
-        last = self._client.session, self._client.op
+        last = self.client.session, self.client.op
         return None if self._turn_lock.locked() else last  # in this order: a turn may begin at any moment
-
-    def knows(self, turn: str) -> bool:
-        """Return whether the last turn that Redis has is the last one here, or one in doubt."""
-        return self._client.knows(turn)
-
-    def spare_fences(self) -> set[int]:
-        """Return the fences of the spare requests."""
-        return {request.fence for request in list(self._ledger.spare.values())}
 
     def cancel_held(self, why: str) -> None:
         """Cancel all requests at once; from then on they cannot be settled."""
-        self._ledger.cancel_all(why)
+        self.ledger.cancel_all(why)
         self.interrupt()
 
     def recount(self) -> None:
         """Compare the claims with the server's: cancel those gone there, release those unknown here."""
         with self._holding_turn_lock():
-            self._client.recount()
+            self.client.recount()
 
     def _begin_heartbeat(self) -> None:
         if self._heartbeat is None:
@@ -230,7 +210,7 @@ class RedisSession:
 
     def _answer(self, calls: Sequence[PendingCall]) -> None:
         """Settle the entries of all calls, claim the items they lack beyond the spare ones, and answer."""
-        ledger, client = self._ledger, self._client
+        ledger, client = self.ledger, self.client
         client.resolve_doubt()
         if ledger.spare:
             ledger.leave_cancelled(self.clock.monotonic())
@@ -238,7 +218,7 @@ class RedisSession:
         for call in calls:
             entries += call.entries
             want, ahead = want + call.want, ahead + call.ahead
-        sent = ledger.sendable(entries, self._dispositions)
+        sent = ledger.sendable(entries, self._dispositions) if entries else entries
         stopped, too_late = self._stopped, bool(client.session) and client.deadline.is_over()
         claims = not stopped and not too_late and ledger.may_claim(sent)
         missing = want + ahead - len(ledger.spare) if claims else 0
@@ -259,7 +239,7 @@ class RedisSession:
         wait: float,
     ) -> None:
         """Answer each call with its part of the results."""
-        ledger, fence = self._ledger, self._client.fence
+        ledger, fence = self.ledger, self.client.fence
         for call in calls:
             own, requests = requests[: call.want], requests[call.want :]
             n_settled = len(call.entries)
@@ -280,17 +260,17 @@ class RedisSession:
                 f"not closed: a turn waits for Redis. The claimed items come back in {after}."
             )
         try:
-            self._close(self._ledger.take_spare())
+            self._close(self.ledger.take_spare())
         finally:
             self._turn_lock.release()
 
     def _acquire_turn_lock(self, turn_time: float) -> bool:
         """Acquire the turn lock; return False if one turn takes longer than ``turn_time`` seconds."""
-        turn = self._client.op
+        turn = self.client.op
         while not self._turn_lock.acquire(timeout=turn_time):
-            if self._client.op == turn:
+            if self.client.op == turn:
                 return False
-            turn = self._client.op
+            turn = self.client.op
         return True
 
     @contextmanager
@@ -306,11 +286,11 @@ class RedisSession:
         if not self._stopped or not self._turn_lock.acquire(blocking=False):
             return
         try:
-            spare = self._ledger.take_spare()  # before the look: a caller that got one goes on with it
-            if not self._ledger.held:
+            spare = self.ledger.take_spare()  # before the look: a caller that got one goes on with it
+            if not self.ledger.held:
                 self._close(spare)
             elif spare:
-                with self._client.within(CLOSING_TIME):
+                with self.client.within(CLOSING_TIME):
                     self._release_spare(spare)
         except RedisError as error:
             _left_to_lapse(self, error)
@@ -321,8 +301,8 @@ class RedisSession:
         """Release all claims and end the session; ``spare`` was taken from the ledger before."""
         self.interrupt()
         try:
-            with self._client.within(CLOSING_TIME):
-                self._client.close(spare)
+            with self.client.within(CLOSING_TIME):
+                self.client.close(spare)
         finally:  # without an answer the session lapses
             if self._heartbeat is not None:
                 self._heartbeat.stop()
@@ -333,8 +313,8 @@ class RedisSession:
     def _release_spare(self, taken: Sequence[Request] = ()) -> None:
         """Release the spare claims and those ``taken`` before; after an error a heartbeat does it later."""
         try:
-            self._client.resolve_doubt()
-            self._client.release([*taken, *self._ledger.take_spare()])
+            self.client.resolve_doubt()
+            self.client.release([*taken, *self.ledger.take_spare()])
         except DistqError as error:  # of any kind: the end of a loop calls this, too
             _logger.warning("queue %s: not released yet: %s", self.store.name, error)
 

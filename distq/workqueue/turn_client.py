@@ -117,8 +117,7 @@ class TurnClient:
         session, self.session = self.session, ""
         claims = self._ledger.lose()
         self._on_loss(len(claims))
-        self.lost.add(session, claims)
-        self.lost.forgive(self.store)
+        self.lost.add(session, claims, self.store)
 
     def close(self, spare: Sequence[Request]) -> None:
         """Release all claims, with ``spare`` ones that the ledger has given away, and end the session."""
@@ -129,8 +128,7 @@ class TurnClient:
             held += self._ledger.cancel_all(why)  # claims of the turn in doubt
             self.release([*spare, *held])
             if self.session and not self._end(self.session):
-                self.lost.add(self.session, self._ledger.lose())
-                self.lost.forgive(self.store)
+                self.lost.add(self.session, self._ledger.lose(), self.store)
         finally:
             if self._in_doubt is not None:  # Redis does not answer, and is not asked again
                 self._leave_unknown(self._in_doubt)

@@ -48,7 +48,7 @@ class Encoded:
 
 def encode(entries: Sequence[Entry], settings: TurnSettings) -> Encoded:
     """Write entries as the script takes them."""
-    others = _others(entries)
+    others = _others(entries) if entries else []
     if not others:
         return Encoded(len(entries), _successes(entries))
     rare = {*others}

@@ -57,16 +57,18 @@ class Worker:
 
         Released items count as none of these. For its claims count how long the items were pending.
         """
-        settled, failed = cast("Sequence[Settlement]", entries), 0
-        if not all_ended(reply.dispositions):  # otherwise all are settlements, and none failed
-            settled = self._worked_on(entries, reply.dispositions)
-            failed = sum(isinstance(entry.outcome, Retry | Park) for entry in settled)
-        self.failed += failed
-        self.done += len(settled) - failed
-        self.working.note([(reply.fence - entry.request.fence) // 1000 for entry in settled])
-        self._flows.claimed.extend(reply.requests)
-        now = reply.fence / 1000
-        self.waiting.note([int(now - 1000 * (each.enqueued_at or 0.0)) for each in reply.requests])
+        if entries:
+            settled, failed = cast("Sequence[Settlement]", entries), 0
+            if not all_ended(reply.dispositions):  # otherwise all are settlements, and none failed
+                settled = self._worked_on(entries, reply.dispositions)
+                failed = sum(isinstance(entry.outcome, Retry | Park) for entry in settled)
+            self.failed += failed
+            self.done += len(settled) - failed
+            self.working.note([(reply.fence - entry.request.fence) // 1000 for entry in settled])
+        if reply.requests:
+            self._flows.claimed.extend(reply.requests)
+            now = reply.fence / 1000
+            self.waiting.note([int(now - 1000 * (each.enqueued_at or 0.0)) for each in reply.requests])
 
     def _worked_on(self, entries: Sequence[Entry], dispositions: Sequence[Disposition]) -> list[Settlement]:
         """Count the refused settlements; return those neither refused nor released."""

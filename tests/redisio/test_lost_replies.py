@@ -164,9 +164,8 @@ def _forgive(scene: Scene) -> object:
     """Report that a process lives whose session lapsed, with an item that is dead for that now."""
     session = scene.queue._session
     scene.connection.execute("HSET", queue_key("foos", "failures"), "dead", "0 3 7 crashes@5,6,7 no")
-    session._client.lost.add("3-nonce", {"dead": 6, "first": 6})
-    session._client.lost.forgive(session.store)
-    return session._client.lost._fences
+    session.client.lost.add("3-nonce", {"dead": 6, "first": 6}, session.store)
+    return session.client.lost._fences
 
 
 Operation = Callable[[Scene], object]

@@ -205,7 +205,7 @@ def test_what_was_found_too_late_is_given_back_once_its_handlers_had_time_to_end
         thread.join(20)
     clock.ahead = 27.0
     assert request.cancelled.is_set()
-    session.deadline.extend(session.clock.monotonic())
+    session.client.deadline.extend(session.clock.monotonic())
     for _ in range(3):
         assert beat(queue)
         assert queue.held() == 0

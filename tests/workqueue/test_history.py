@@ -101,9 +101,9 @@ def test_a_redis_that_went_back_costs_its_sessions_nothing_more(
     if busy:
         queue.turn([], 0)
     beat(queue)
-    turns = session._client.op
+    turns = session.client.op
     beat(queue)
-    assert session._client.op == turns
+    assert session.client.op == turns
     assert session.id == before
     assert queue.get(0).key == "x"
 

@@ -152,7 +152,7 @@ def test_a_shutdown_cancels_nothing_that_a_loop_gets_at_that_moment(connection: 
     queue.add("a", "b")
     loop = queue.listen()
     queue.settle(next(loop))
-    ledger = queue._session._ledger
+    ledger = queue._session.ledger
 
     class Fetched(dict[str, Request]):
         """Claims, of which another thread gets the spare one while they are counted."""

@@ -332,7 +332,7 @@ def test_what_came_late_is_not_handed_out_once_it_was_cancelled(unheard: Unheard
     with pytest.raises(RedisUnavailable):
         queue.get(0)
     session = queue._session
-    session._client.resolve_doubt()
+    session.client.resolve_doubt()
     session.cancel_held("no heartbeat reached Redis for the claim duration")
     with pytest.raises(Empty):
         queue.get(0)
@@ -422,9 +422,9 @@ def test_what_threads_ask_meanwhile_travels_in_one_turn(make_queue: Make) -> Non
     session = queue._session
     calls = [PendingCall([], 1) for _ in range(10)]
     session._combiner._calls += calls
-    turns = session._client.op
+    turns = session.client.op
     session.turn([], 0)
-    assert session._client.op == turns + 1
+    assert session.client.op == turns + 1
     claimed = [request.key for call in calls if call.turn for request in call.turn.requests]
     assert sorted(claimed) == [f"k{number}" for number in range(10)]
 

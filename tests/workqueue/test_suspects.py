@@ -397,7 +397,7 @@ def test_a_kill_after_a_request_to_stop_is_no_crash(
 def test_a_stop_is_announced_with_the_next_heartbeat(queue: Queue) -> None:
     """Within two seconds, and once."""
     queue.turn([], 0)
-    worker = queue._session.worker
+    worker = queue._session.client.worker
     assert not worker.has_news()
     queue.announce_stop()
     assert worker.has_news()

@@ -238,9 +238,10 @@ class Dispatcher:
 
     def _step(self) -> None:
         self._busy_since = time.monotonic()
-        settlements = self._collect()
-        self._settle(self._release_stale())
-        want = self._want()
+        settlements = self._collect() if self._finished else []
+        if self._in_hand:
+            self._settle(self._release_stale())
+        want = self._pace.want(self._slots(), self._in_hand)
         wait = None
         if settlements or want:
             turn = self._turns.make(settlements, want)
@@ -303,9 +304,6 @@ class Dispatcher:
 
     def _slots(self) -> int:
         return self._concurrency - self._executor.lost_slots()
-
-    def _want(self) -> int:
-        return self._pace.want(self._slots(), self._in_hand)
 
     def _submit(self, requests: Sequence[Request]) -> None:
         if requests:

@@ -60,6 +60,8 @@ class PatientTurns:
         else:
             turn = self._spans.turn(lambda: self._wait_out(settlements, want), settlements)
         self.settling = 0
+        if not settlements:
+            return turn
         verbose = _logger.isEnabledFor(logging.DEBUG)
         if not verbose and all_ended(turn.dispositions):
             return turn
