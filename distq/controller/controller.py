@@ -38,8 +38,8 @@ class Controller:
     :param int concurrency: Reconciles at a time in one process. Default: 8.
     :param int | None fleet_concurrency: Reconciles at a time in all processes together; give all processes
         the same. Default: None, no limit.
-    :param str | None fair_by: "namespace": the namespaces of a priority take turns, whatever waits of each;
-        see ``Queue``, which takes it where one is given. Default: None, as the queue is.
+    :param str | None fair_by: Let the namespaces of a priority take turns, with "namespace"; see ``Queue``,
+        which takes it where one is given. Default: None, as the queue is.
     :param Duration | None reconciliation_timeout: Seconds after which a reconcile fails with TimeoutError; a
         plain function fails when it returns. Default: None, no limit.
     :param Duration | None max_hold: Seconds after which the claim of a plain reconcile ends though the

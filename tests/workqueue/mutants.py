@@ -252,7 +252,7 @@ MUTANTS = [
     Mutant("the last word revived", "park(item, outcome ~= 'park')", "park(item, true)"),
     Mutant("who killed workers stays dead", ">= 3 and park(item, true)", ">= 3 and park(item)"),
     Mutant("revived as of now", "due[i + 1] - TIME_MAY_MEND + revive_after", "now"),
-    Mutant("revived and dead", "call(unpack(revive))\n    call(unpack(to_ready))", "call(unpack(to_ready))"),
+    Mutant("revived and dead", "call(unpack(revive))\n    if by_flow then", "if by_flow then"),
     Mutant("no wake-up for the dead", "if parked_at then next_due =", "if false then next_due ="),
     Mutant("linked to what came later", "if since > last or since < first then", "if since > last then"),
     Mutant("linked to what was added before", "linked[i / 2] = since >= first and", "linked[i / 2] ="),
@@ -263,6 +263,32 @@ MUTANTS = [
     ),
     Mutant("no link in the replay", "records, 0, 0, linked }", "records, 0, 0 }"),
     Mutant("links that no session wants", "if wants_links ~= '' then", "if true then"),
+    Mutant("a flow ends where it began", "level.ends[flow] = start + level.unit", "level.ends[flow] = start"),
+    Mutant(
+        "a flow begins anew with each add", "if found > level.begins and found < level.beyond", "if false"
+    ),
+    Mutant("a flow owes for what is over", "if level.is_empty then call('ZREM", "if false then call('ZREM"),
+    Mutant("a flow begins now", "begins = tonumber(first) or order", "begins = order"),
+    Mutant("the past of flows kept", "call('ZREMRANGEBYSCORE', flows, math.ldexp(0.5, exponent), last)", ""),
+    Mutant(
+        "not raised in a fair queue", "if stands[n] and exponent >= exponent_of(stands[n])", "if stands[n]"
+    ),
+    Mutant("each bare key a flow", "match(item, '^([^/]*)/') or ''", "match(item, '^([^/]*)/') or item"),
+    Mutant("a suspect waits for its share", "if not apart then", "if true then"),
+    Mutant("promoted past the flows", "if by_flow and #to_ready > 3 then by_flow(to_ready) end", ""),
+    Mutant("dirty past the flows", "if by_flow then by_flow(added_again) end", ""),
+    Mutant("put back by time", "score = by_flow and score or math.min(", "score = math.min("),
+    Mutant(
+        "pending since its tag", "then popped[2 * i] = order end", "then popped[2 * i] = popped[2 * i] end"
+    ),
+    Mutant("arrivals leaked", "if by_flow then call('HDEL', arrivals, unpack(ended)) end", ""),
+    Mutant("arrivals of poison leaked", "if parked and by_flow then call('HDEL', arrivals, item) end", ""),
+    Mutant(
+        "arrivals of the deleted leaked",
+        "if n_arrivals > 0 and #forget > 2 then call('HDEL'",
+        "if false then call('HDEL'",
+    ),
+    Mutant("a handle changes what a user said", "(before ~= '' and replaces == '')", "false"),
     Mutant("unbounded take-back", "local at_most = 100", "local at_most = 1000", many=True),
     Mutant("unbounded promotion", "math.max(want, 100))", "1000)", many=True),
 ]

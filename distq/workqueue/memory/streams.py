@@ -34,7 +34,7 @@ class Streams:
         reason = "unmapped" if commit.parked_as else "routing"
         self._unpark([commit.parked_as + name for name in (*commit.gone, *commit.known)], reason)
         unrouted = {text_of(item): why for item, why in commit.unrouted.items()}
-        items = [*map(text_of, commit.items()), *self._park(now, unrouted, reason)]
+        items = [*dict.fromkeys([*map(text_of, commit.items()), *self._park(now, unrouted, reason)])]
         added = 0
         if items and commit.delay:
             added = self._items.enqueue_later(

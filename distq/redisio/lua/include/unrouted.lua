@@ -19,10 +19,11 @@
     local now_ready, later = call('ZMSCORE', ready, unpack(failed)), call('ZMSCORE', delayed, unpack(failed))
     local suspected = call('ZMSCORE', suspects, unpack(failed))
     local held, now_dead = call('ZMSCORE', processing, unpack(failed)), call('ZMSCORE', dead, unpack(failed))
-    local record = string.format('0 0 %.0f %s ', now, reason)
+    local record, is_item = string.format('0 0 %.0f %s ', now, reason), {}
+    for _, item in ipairs(items) do is_item[item] = true end
     for i, name in ipairs(failed) do
       if now_ready[i] or suspected[i] or later[i] or held[i] then
-        items[#items + 1] = name
+        if not is_item[name] then items[#items + 1] = name end
       elseif not now_dead[i] then
         call('ZADD', dead, now, name)
         call('HSET', failures, name, record .. unrouted[2 * i])
