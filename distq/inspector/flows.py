@@ -10,7 +10,7 @@ from distq.redisio.round_trips import Read
 
 
 def flows_of(store: QueueStore) -> Read[QueueFlows]:
-    """Look at the flows of a queue, in one round trip."""
+    """Look at the flows of a queue, in two round trips at most."""
     found = yield from flow_reads.look(store)
     is_sample = found.looked_at < found.ready
     chosen = _chosen(found)

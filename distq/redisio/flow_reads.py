@@ -47,12 +47,14 @@ class FlowLook:
 
 
 def look(store: QueueStore) -> Read[FlowLook]:
-    """Look at the flows of a queue, in one round trip."""
+    """Look at the flows of a queue, in one round trip, or two of a fair queue."""
     asked: list[Read[Any]] = [_some_items(store), queue_reads.worker_records(store)]
     (sizes, next_up, ready, suspects, held), workers = yield from gather(asked)
-    n_ready, n_suspects, n_held = sizes
+    n_ready, n_suspects, n_held, n_arrivals = sizes
     flows: defaultdict[str | None, Flow] = defaultdict(Flow)
     seen = {**suspects, **next_up, **ready}
+    if n_arrivals and seen:
+        seen = yield from _by_time(store, seen)
     for item, score in seen.items():
         flow, since = flows[flow_of(item)], _since(score)
         flow.ready += 1
@@ -93,14 +95,22 @@ _Items = dict[bytes, bytes]
 
 
 def _some_items(store: QueueStore) -> Read[tuple[Sequence[int], _Items, _Items, _Items, _Items]]:
-    """Return the sizes of three structures, what is next in the first, and some items of each."""
+    """Return the sizes of three structures and of arrivals, what is next in the first, some items of each."""
     structures = ("ready", "suspects", "processing")
     *sizes, next_up, ready, suspects, held = yield store.commands(
         *(("ZCARD", structure) for structure in structures),
+        ("HLEN", "arrivals"),
         ("ZRANGEBYSCORE", "ready", "-inf", "+inf", "WITHSCORES", "LIMIT", 0, _NEXT),
         *(("ZSCAN", structure, 0, "COUNT", FLOW_ITEMS) for structure in structures),
     )
     return sizes, _items(next_up), _items(ready[1]), _items(suspects[1]), _items(held[1])
+
+
+def _by_time(store: QueueStore, places: _Items) -> Read[_Items]:
+    """Return the items of a fair queue with their order by time: their place is that of their flow."""
+    (arrivals,) = yield store.commands(("HMGET", "arrivals", *places))
+    found = zip(places.items(), arrivals, strict=True)
+    return {item: place if arrived is None else arrived for (item, place), arrived in found}
 
 
 def _items(flat: Sequence[bytes]) -> _Items:

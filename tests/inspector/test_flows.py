@@ -56,6 +56,18 @@ def test_a_flow_is_what_keys_have_before_their_first_slash(connection: Connectio
     assert not any(flow.sample for flow in found.values())
 
 
+def test_an_item_of_a_fair_queue_waits_since_it_arrived(connection: Connection, queue: Queue) -> None:
+    """Whatever place its flow has given it."""
+    queue.add("prod/a", "prod/b")
+    began = connection.server_time / 1e6
+    (order,) = connection.execute("ZMSCORE", "distq:{foos}:ready", "prod/a")
+    connection.execute("HSET", "distq:{foos}:arrivals", "prod/a", order)
+    for key in ("prod/a", "prod/b"):
+        connection.execute("ZADD", "distq:{foos}:ready", float(order) + 60_000_000, key)
+    connection.execute("HSET", "distq:{foos}:arrivals", "prod/b", "no order")
+    assert by_flow(connection)["prod"].oldest_ready == pytest.approx(began, abs=0.001)
+
+
 def test_a_queue_without_items_has_no_flows(connection: Connection, queue: Queue) -> None:
     """Nor has one that was never used."""
     look = Inspector(connection).flows("foos")
