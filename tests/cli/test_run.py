@@ -146,9 +146,7 @@ def test_check_tells_what_is_wrong(distq: CommandLine, redis: Connection, tmp_pa
     assert distq("check", DISTQ_REDIS_URL="redis://127.0.0.1:1").returncode == 1
 
 
-@pytest.mark.parametrize(
-    "api_server", ["real"], indirect=True
-)  # the emulated one refuses nothing
+@pytest.mark.parametrize("api_server", ["real"], indirect=True)  # the emulated one refuses nothing
 def test_check_asks_for_what_informers_need(
     distq: CommandLine, redis: Connection, api_server: RealApiServer, namespace: str, tmp_path: Path
 ) -> None:

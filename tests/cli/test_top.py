@@ -64,6 +64,11 @@ def test_queues_are_shown_sorted_and_opened(top: Window) -> None:
     top.wait_for("distq: queues")
 
 
+def noted(inspector: Inspector) -> list[tuple[str, str | None]]:
+    """Return what the audit has, the newest first."""
+    return [(entry.text, entry.outcome) for entry in inspector.audit()]
+
+
 def test_a_repair_is_done_after_yes_alone(top: Window, redis: Connection) -> None:
     """Whatever else is typed changes nothing."""
     inspector = Inspector(redis)
@@ -87,6 +92,8 @@ def test_a_repair_is_done_after_yes_alone(top: Window, redis: Connection) -> Non
     top.wait_for(r"Resume foos\?")
     top.type("y")
     eventually(lambda: not inspector.queues("foos")[0].paused)
+    eventually(lambda: noted(inspector)[0] == ("resume foos", "done"))
+    assert noted(inspector)[1:] == [("pause foos", "done"), ("requeue dead items of foos", "2 of 2 changed")]
 
 
 def test_one_item_is_repaired_on_the_page_of_its_queue(top: Window, redis: Connection) -> None:
@@ -106,6 +113,10 @@ def test_one_item_is_repaired_on_the_page_of_its_queue(top: Window, redis: Conne
     top.wait_for(f"delete {key}: done")
     assert inspector.item("foos", key) is None
     assert inspector.count("foos", state="dead") == 1
+    assert noted(inspector) == [
+        (f"delete {key} of foos", "1 of 1 changed"),
+        ("delete prod/db of foos", "0 of 1 changed"),
+    ]
 
 
 def _quit(window: Window) -> None:

@@ -4,10 +4,12 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
+from distq.cli.audited import DID, audited
 from distq.cli.help import command
 from distq.cli.options import with_settings
 from distq.cli.output import escape
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from distq.cli.top.pages import TablePage
     from distq.cli.top.screen import Line, Screen
     from distq.inspector import Inspector, Repair
+    from distq.inspector.audit import Outcome
 
 _TERMINATED = 128 + 15
 
@@ -160,6 +163,9 @@ class Top:
         except DistqError as error:
             self._message = str(error)
 
+    def _audited(self, action: str, queue: str, what: str) -> AbstractContextManager["Outcome"]:
+        return audited(self._inspector.connection, action, queue, f"{action} {what}")
+
     def _ask_to_pause(self) -> None:
         queue = self._queue
         info = self._item_page.info if self._item_page else self._queues.infos.get(queue)
@@ -167,10 +173,14 @@ class Top:
             return
 
         def act() -> Iterator[str]:
-            changed = self._inspector.resume(queue) if info.paused else self._inspector.pause(queue)
+            switch = self._inspector.resume if info.paused else self._inspector.pause
+            with self._audited(action, queue, queue) as did:
+                changed = switch(queue)
+                did(DID[changed])
             yield ("resumed" if info.paused else "paused") if changed else "it was so already"
 
-        self._question = _Question(f"{'Resume' if info.paused else 'Pause'} {queue}?", act)
+        action = "resume" if info.paused else "pause"
+        self._question = _Question(f"{action.capitalize()} {queue}?", act)
 
     def _ask_to_repair(self, repair: "Repair") -> None:
         if self._item_page is not None:
@@ -183,7 +193,10 @@ class Top:
             return
 
         def act() -> Iterator[str]:
-            changed = (self._inspector.requeue if repair == "requeue" else self._inspector.delete)(queue, key)
+            change = self._inspector.requeue if repair == "requeue" else self._inspector.delete
+            with self._audited(repair, queue, f"{key} of {queue}") as did:
+                changed = change(queue, key)
+                did(f"{changed} of 1 changed")
             yield f"{repair} {key}: " + ("done" if changed else "it has changed meanwhile, or is held")
 
         self._question = _Question(f"{repair.capitalize()} {key} of {queue}?", act)
@@ -195,13 +208,15 @@ class Top:
 
         def act() -> Iterator[str]:
             looked_at, changed, cursor = 0, 0, 0
-            while True:
-                step = self._inspector.repair_some(repair, queue, state="dead", cursor=cursor)
-                looked_at, changed = looked_at + step.chosen, changed + step.changed
-                if step.cursor is None:
-                    break
-                cursor = step.cursor
-                yield f"{repair} {bar(looked_at, max(count, looked_at))}"
+            with self._audited(repair, queue, f"dead items of {queue}") as did:
+                while True:
+                    step = self._inspector.repair_some(repair, queue, state="dead", cursor=cursor)
+                    looked_at, changed = looked_at + step.chosen, changed + step.changed
+                    if step.cursor is None:
+                        break
+                    cursor = step.cursor
+                    yield f"{repair} {bar(looked_at, max(count, looked_at))}"
+                did(f"{changed} of {looked_at} changed")
             yield f"{repair}: {counted(changed, 'item')} of {queue}"
 
         self._question = _Question(f"{repair.capitalize()} {counted(count, 'dead item')} of {queue}?", act)
