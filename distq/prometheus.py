@@ -119,7 +119,7 @@ class _MetricStore(Collector):
             if metric in self._declared:
                 return
             try:
-                registry.register(_Name(metric))
+                registry.register(_ReservedName(metric))
             except ValueError:
                 raise ConfigError(
                     f"bad metric {metric.name}: the Prometheus registry has another one of this name. "
@@ -147,7 +147,7 @@ class _MetricStore(Collector):
         return iter(families.values())
 
 
-class _Name(Collector):
+class _ReservedName(Collector):
     """Keeps the name of one metric in a registry; its store returns the values."""
 
     def __init__(self, metric: Metric) -> None:

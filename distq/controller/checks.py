@@ -51,17 +51,17 @@ class _NamedCheck:
         self._name = name
         self._check = check
         self._lock = threading.Lock()
-        self._call: _Call | None = None
+        self._call: _CheckCall | None = None
 
-    def call(self) -> "_Call":
+    def call(self) -> "_CheckCall":
         """Return a new call, or the one that has not ended."""
         with self._lock:
             if self._call is None or self._call.has_ended():
-                self._call = _Call(self._name, self._check)
+                self._call = _CheckCall(self._name, self._check)
             return self._call
 
 
-class _Call:
+class _CheckCall:
     """One call of a check, in a thread of its own."""
 
     def __init__(self, name: str, check: Check) -> None:

@@ -36,7 +36,7 @@ _logger = logging.getLogger("distq")
 
 
 @dataclass(frozen=True, eq=False)
-class Pages:
+class ManagerPages:
     """What one Manager serves.
 
     ``health`` and ``readiness`` return problems, a line each; none is a 200, any is a 503.
@@ -51,7 +51,7 @@ class Endpoints:
     """Serves the three pages at ADDRESS:PORT, from threads of its own."""
 
     def __init__(self, address: str) -> None:
-        self._of: list[Pages] = []
+        self._of: list[ManagerPages] = []
         self._server = _listen(*host_and_port(address))
         self._server.set_app(self._answer)
         self._thread = threading.Thread(
@@ -64,14 +64,14 @@ class Endpoints:
         host, port = self._server.server_name, self._server.server_port
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-    def start(self, pages: Pages) -> None:
+    def start(self, pages: ManagerPages) -> None:
         """Begin to answer."""
         self._of.append(pages)
         paths = ", ".join(["/healthz", "/readyz", *(["/metrics"] if pages.metrics else [])])
         _logger.info("%s  %s", self.url, paths)
         self._thread.start()
 
-    def join(self, pages: Pages) -> None:
+    def join(self, pages: ManagerPages) -> None:
         """Answer for another Manager, too. Raises ConfigError where it has other metrics."""
         metrics = self._metrics
         if metrics is not None and pages.metrics is not None and metrics != pages.metrics:
@@ -81,7 +81,7 @@ class Endpoints:
             )
         self._of.append(pages)
 
-    def leave(self, pages: Pages) -> bool:
+    def leave(self, pages: ManagerPages) -> bool:
         """Answer for this Manager no longer; return whether it was the last one."""
         self._of.remove(pages)
         return not self._of
@@ -117,7 +117,7 @@ _sharing = threading.Lock()
 
 
 @contextmanager
-def serving(address: str, pages: Pages) -> Iterator[Endpoints]:
+def serving(address: str, pages: ManagerPages) -> Iterator[Endpoints]:
     """Serve the pages at the address until the block ends; Managers of one process share an address."""
     with _sharing:
         if (endpoints := _shared.get(address)) is not None:

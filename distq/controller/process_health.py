@@ -11,7 +11,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from distq.controller.checks import Checks
-from distq.controller.endpoints import Pages, serving
+from distq.controller.endpoints import ManagerPages, serving
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.errors import RedisError
 from distq.instruments import Instruments
@@ -69,7 +69,7 @@ class ProcessHealth:
                 stack.callback(metrics.expose(self.gauges))
             if http_address is not None:
                 page = getattr(metrics, "page", None)  # of a provider that can be scraped
-                stack.enter_context(serving(http_address, Pages(self.health, self.readiness, page)))
+                stack.enter_context(serving(http_address, ManagerPages(self.health, self.readiness, page)))
             yield
 
     def report(self, queues: Sequence[Queue]) -> None:

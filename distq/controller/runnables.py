@@ -13,10 +13,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from distq.clock import SYSTEM_CLOCK
 from distq.controller.functions import is_async, name_of
 from distq.controller.worker.event_loop import EventLoop
-from distq.informer.backoff import Backoff
 from distq.wording import duration
 
 FIRST_PAUSE = 1.0
@@ -104,7 +102,7 @@ class _Run:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._task: asyncio.Task[object] | None = None
-        self._backoff = Backoff(SYSTEM_CLOCK, base=FIRST_PAUSE, cap=LONGEST_PAUSE, reset_after=LONGEST_PAUSE)
+        self._pause = FIRST_PAUSE
         self.thread = threading.Thread(target=self._run, name=f"distq-runnable-{self.name}", daemon=True)
         self.thread.start()
 
@@ -122,9 +120,12 @@ class _Run:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            began = time.monotonic()
             try:
                 self._call()
             except BaseException as error:  # noqa: BLE001 - it is logged
+                if time.monotonic() - began >= LONGEST_PAUSE:
+                    self._pause = FIRST_PAUSE
                 self._failed(error)
             else:
                 return
@@ -151,7 +152,7 @@ class _Run:
         if self._stopping.is_set():
             _logger.error("%s failed at its end", self.name, exc_info=error)
             return
-        pause = self._backoff.delay()
+        pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
         _logger.error("%s failed; it begins again in %s", self.name, duration(pause), exc_info=error)
         self._stopping.wait(pause)
 

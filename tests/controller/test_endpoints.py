@@ -10,7 +10,7 @@ import urllib3
 from prometheus_client import CollectorRegistry
 
 from distq.config import Settings
-from distq.controller.endpoints import MOST_CONNECTIONS, Endpoints, Pages, serving
+from distq.controller.endpoints import MOST_CONNECTIONS, Endpoints, ManagerPages, serving
 from distq.errors import ConfigError
 from distq.prometheus import PrometheusMetrics
 from tests.support.eventually import eventually
@@ -26,7 +26,7 @@ def serve() -> Iterator[Serve]:
 
         def start(address: str = "127.0.0.1:0", **pages: object) -> Endpoints:
             parts: dict[str, object] = {"health": list, "readiness": list, "metrics": None, **pages}
-            return stack.enter_context(serving(address, Pages(**parts)))  # type: ignore[arg-type]
+            return stack.enter_context(serving(address, ManagerPages(**parts)))  # type: ignore[arg-type]
 
         yield start
 
@@ -139,7 +139,7 @@ def test_managers_of_one_process_share_an_address(serve: Serve) -> None:
     port = free_port()
     address = f"127.0.0.1:{port}"
     first = serve(address, readiness=lambda: ["no leader", "no Redis"])
-    with serving(address, Pages(list, lambda: ["no Redis", "stopping"], None)) as second:
+    with serving(address, ManagerPages(list, lambda: ["no Redis", "stopping"], None)) as second:
         assert second is first
         assert get(first, "/healthz") == (200, "ok\n")
         assert get(first, "/readyz") == (503, "no leader\nno Redis\nstopping\n")
@@ -150,12 +150,12 @@ def test_the_address_is_free_when_the_last_manager_has_ended() -> None:
     """In whatever order they end."""
     address = f"127.0.0.1:{free_port()}"
     with ExitStack() as first, ExitStack() as second:
-        first.enter_context(serving(address, Pages(list, list, None)))
-        endpoints = second.enter_context(serving(address, Pages(list, list, None)))
+        first.enter_context(serving(address, ManagerPages(list, list, None)))
+        endpoints = second.enter_context(serving(address, ManagerPages(list, list, None)))
         first.close()
         assert get(endpoints, "/healthz") == (200, "ok\n")
         second.close()
-        with serving(address, Pages(list, list, None)) as anew:
+        with serving(address, ManagerPages(list, list, None)) as anew:
             assert anew is not endpoints
 
 
@@ -166,12 +166,15 @@ def test_those_who_share_an_address_share_their_metrics() -> None:
     page, same = PrometheusMetrics(registry).page, PrometheusMetrics(registry).page
     other = PrometheusMetrics(CollectorRegistry()).page
     with (
-        serving(address, Pages(list, list, None)) as endpoints,
-        serving(address, Pages(list, list, page)),
-        serving(address, Pages(list, list, same)),
+        serving(address, ManagerPages(list, list, None)) as endpoints,
+        serving(address, ManagerPages(list, list, page)),
+        serving(address, ManagerPages(list, list, same)),
     ):
         assert get(endpoints, "/metrics")[0] == 200
-        with pytest.raises(ConfigError, match="other metrics"), serving(address, Pages(list, list, other)):
+        with (
+            pytest.raises(ConfigError, match="other metrics"),
+            serving(address, ManagerPages(list, list, other)),
+        ):
             pass
         assert get(endpoints, "/healthz") == (200, "ok\n")
 

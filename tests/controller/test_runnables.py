@@ -112,7 +112,7 @@ def test_the_lease_is_held_until_it_has_ended(client: Client, settings: Settings
     slow = manager(client, settings)
     slow.add(report)
     with managing(slow):
-        eventually(slow.is_leader)
+        eventually(lambda: slow._leader_runnables.running)
         slow.stop()
         assert stopping.wait(20)
         assert holder(client, "default") != ""

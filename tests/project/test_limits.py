@@ -33,6 +33,7 @@ OWN = {
     "controller/recorded_events.py": {"_FOUND_AT_MOST"},
     "controller/stream/last_error.py": {"LONGEST"},  # letters of a text that people read
     "controller/stream/routing.py": {"LONGEST_IDENTITY"},  # bytes that a name may add to a key
+    "controller/worker/loop_watch.py": {"_MOST_PLACES"},  # that are logged
     "informer/json_depth.py": {"MAX_DEPTH"},
     "informer/mutation_cache.py": {"CAPACITY"},  # an informer's of this process alone, as the next one
     "informer/registration.py": {"CAPACITY"},
