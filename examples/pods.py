@@ -37,7 +37,12 @@ def deletion_cost(pod: Object) -> int:
 
 def is_active(pod: Object) -> bool:
     """Return whether a pod has not ended, and is not about to."""
-    return not is_deleted(pod) and pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+    return not is_deleted(pod) and not has_ended(pod)
+
+
+def has_ended(pod: Object) -> bool:
+    """Return whether the containers of a pod have ended, for better or worse."""
+    return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
 
 
 def is_deleted(obj: Object) -> bool:

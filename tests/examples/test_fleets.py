@@ -20,6 +20,7 @@ from tests.support.parts import program
 README = ROOT / "examples" / "README.md"
 MANY = 60
 DEPLOYMENT = "apps/v1/Deployment"
+EXAMPLES = [f"examples.{name}" for name in ("cluster_secret", "reloader", "pod_set", "endpoint_slices")]
 
 
 def rights_of(example: str) -> list[str]:
@@ -126,7 +127,7 @@ def test_a_reload_outlives_a_worker_and_a_leader(sandbox: Sandbox, tmp_path: Pat
 
 
 @pytest.mark.parametrize("sandbox", ["real"], indirect=True)  # the emulated one knows no admission
-@pytest.mark.parametrize("example", ["examples.cluster_secret", "examples.reloader", "examples.pod_set"])
+@pytest.mark.parametrize("example", EXAMPLES)
 def test_a_real_api_server_takes_their_manifests(sandbox: Sandbox, example: str) -> None:
     """``kubectl apply --dry-run=server`` says of each object that it would be created, and no more."""
     kubectl = program("kubectl", package="kubernetes-client")
