@@ -78,7 +78,7 @@ MUTANTS = [
     ),
     Mutant("suspects before all others", "tonumber(order) < tonumber(popped[2]) then", "true then"),
     Mutant("suspects behind all others", "tonumber(order) < tonumber(popped[2]) then", "false then"),
-    Mutant("a suspect twice, by an add", "elseif suspected[i] then", "elseif false then"),
+    Mutant("a suspect twice, by an add", "elseif suspected[item] then", "elseif false then"),
     Mutant("a suspect delayed, too", "(is_suspect[i] and to_suspects) or", ""),
     Mutant(
         "a suspect twice, by a failure", "pending or (call('ZSCORE', suspects, item) and suspects)", "pending"
@@ -170,7 +170,7 @@ MUTANTS = [
     Mutant("no delay is one", "elseif delay == 0 then\n", "elseif false then\n"),
     Mutant("a commit ignores its delay", "if #items > 0 and delay > 0 then", "if false then"),
     Mutant("kept pending overrun later", "if not (later[i] or parked[i]) then", "if true then"),
-    Mutant("kept pending overrun", "if not (keep_pending and (due[i] or parked[i])) then", "if true then"),
+    Mutant("kept pending overrun", "if not (keep_pending and (due[item] or parked[item])) then", "if true then"),
     Mutant(
         "unrouted though pending",
         "if now_ready[i] or suspected[i] or later[i] or held[i] then",

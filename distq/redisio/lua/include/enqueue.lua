@@ -6,14 +6,11 @@
 -- By LT the lower order wins wherever an item stood before: it keeps its place, or is raised to the end of a level.
 --- @include order
 --- @include due
+--- @include scores
 local function enqueue(items, priority, keep_pending)
-  local function scores(key)
-    if #items > 1 and call('ZCARD', key) == 0 then return {} end
-    return call('ZMSCORE', key, unpack(items))
-  end
-  local claimed, due, parked, suspected = scores(processing), {}, {}, {}
+  local claimed, due, parked, suspected = scores(processing, items), {}, {}, {}
   if call('EXISTS', delayed, dead, suspects) > 0 then
-    due, parked, suspected = scores(delayed), scores(dead), scores(suspects)
+    due, parked, suspected = scores(delayed, items), scores(dead, items), scores(suspects, items)
   end
   local to_ready, n = { 'ZADD', ready, 'LT', nil, nil }, 3 -- with room for one item
   local to_dirty, to_suspects, undelay, revive -- seldom needed
@@ -21,26 +18,26 @@ local function enqueue(items, priority, keep_pending)
   local first_stamp = by_flow and stamp + 1 -- in a fair queue the flow decides, and one time is written for all
   for i = 1, #items do
     local item = items[i]
-    if not (keep_pending and (due[i] or parked[i])) then
+    if not (keep_pending and (due[item] or parked[item])) then
       stamp = stamp + 1
       local level, since = priority, first_stamp or stamp
-      if due[i] then
-        local own_due, own = split_due(tonumber(due[i]))
+      if due[item] then
+        local own_due, own = split_due(tonumber(due[item]))
         level = math.max(own, priority)
         -- what is due was pending before, noticed or not: it keeps its place unless it is raised
         if own_due <= now and own >= priority then since = own_due end
         undelay = undelay or { 'ZREM', delayed }
         undelay[#undelay + 1] = item
       end
-      if parked[i] then
+      if parked[item] then
         revive = revive or { 'ZREM', dead }
         revive[#revive + 1] = item
       end
-      if claimed[i] then
+      if claimed[item] then
         to_dirty = to_dirty or { 'ZADD', dirty, 'LT' }
         to_dirty[#to_dirty + 1] = order(level, since)
         to_dirty[#to_dirty + 1] = item
-      elseif suspected[i] then
+      elseif suspected[item] then
         to_suspects = to_suspects or { 'ZADD', suspects, 'LT' }
         to_suspects[#to_suspects + 1] = order(level, since)
         to_suspects[#to_suspects + 1] = item

@@ -1,0 +1,20 @@
+-- in: nothing
+-- out: scores
+-- The scores of those of the items that a sorted set has, by item. A small one is a list that Redis searches from its
+-- beginning for each item: if it has no more members than there are items, all of them are read instead.
+local function scores(key, items)
+  if #items == 1 then return { [items[1]] = call('ZSCORE', key, items[1]) } end
+  local found, asked, size = {}, items, call('ZCARD', key)
+  if size <= #items then
+    local there = {}
+    for _, member in ipairs(size > 0 and call('ZRANGE', key, '0', '-1') or {}) do there[member] = true end
+    asked = {}
+    for i = 1, #items do
+      if there[items[i]] then asked[#asked + 1] = items[i] end
+    end
+    if #asked == 0 then return found end
+  end
+  local all = call('ZMSCORE', key, unpack(asked))
+  for i = 1, #asked do found[asked[i]] = all[i] end
+  return found
+end
