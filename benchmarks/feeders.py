@@ -86,9 +86,23 @@ def _feed(
 
 def manager(kubeconfig: str, namespace: str, objects: str, redis: str) -> Begin:
     """Lead and feed a queue, as ``distq informer`` does."""
-    controller = Controller(QUEUE, _reconcile, watches=[For(PODS, namespaces=[namespace])])
+    return _lead(kubeconfig, For(PODS, namespaces=[namespace]), namespace, objects, redis)
+
+
+def many_watches(kubeconfig: str, watches: str, objects: str, redis: str) -> Begin:
+    """Do the same with a watch for each of some namespaces, which are named by numbers."""
+    namespaces = [f"team-{number}" for number in range(int(watches))]
+    return _lead(kubeconfig, For("v1/ConfigMap", namespaces=namespaces), namespaces[0], objects, redis)
+
+
+def _lead(kubeconfig: str, watch: For, namespace: str, objects: str, redis: str) -> Begin:
     settings = Settings(lease_namespace=namespace, lease_name="benchmark")
-    running = Manager([controller], redis=redis, client=new_client(kubeconfig), settings=settings)
+    running = Manager(
+        [Controller(QUEUE, _reconcile, watches=[watch])],
+        redis=redis,
+        client=new_client(kubeconfig),
+        settings=settings,
+    )
     store = Connection(redis)
 
     def begin() -> int:
@@ -126,6 +140,7 @@ SUBJECTS: Mapping[str, Callable[..., Begin]] = {
     "two_watches": two_watches,
     "one_watch": one_watch,
     "manager": manager,
+    "many_watches": many_watches,
     "consumer": consumer,
 }
 

@@ -1,14 +1,14 @@
 """Much at once, in short calls: ``python -m benchmarks.size [--quick] [--json]``.
 
-A million items that fall due together, a hundred thousand claims of processes that died together, and
-thousands of sessions, on a server of its own. Redis does nothing else while a script runs, so what counts is
-the longest call. What an item among a million costs is in ``benchmarks.floor``. Exit code 1 where a bar is
-missed.
+A million items that fall due together, a hundred thousand claims of processes that died together, thousands
+of sessions, a million objects of one watch, and many watches of one leader, on a server of its own. Redis
+does nothing else while a script runs, so what counts is the longest call. What an item among a million costs
+is in ``benchmarks.floor``. Exit code 1 where a bar is missed.
 """
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from statistics import median
@@ -16,12 +16,14 @@ from typing import Any
 
 import click
 
-from benchmarks import servers
+from benchmarks import many_watches, servers
 from benchmarks.report import Row, publish
 from benchmarks.servers import Server
 from benchmarks.subjects import MAX_CLOCK_STEP, Consumer, Distq, new_keys
+from distq.redisio.commit import Commit
 from distq.redisio.limits import BATCH_LIMIT, TURN_LIMIT
 from distq.redisio.queue_store import QueueStore
+from distq.redisio.stream_store import StreamStore
 
 LONGEST = 2.0
 """ms"""
@@ -39,6 +41,10 @@ class Size:
     due: int
     lapsed: int
     sessions: int
+    known: int
+    watches: int
+    objects: int
+    """Of all these watches."""
 
 
 @click.command()
@@ -47,19 +53,22 @@ class Size:
 @click.option("--server", type=click.Choice([*servers.KINDS, "all"]), default="redis7", show_default=True)
 def main(quick: bool, as_json: bool, server: str) -> None:
     """Measure what happens where much happens at once."""
-    size = Size(100_000, 10_000, 500) if quick else Size(1_000_000, 100_000, 2_000)
+    size = Size(1_000_000, 100_000, 2_000, 1_000_000, 50, 5_000)
+    if quick:
+        size = Size(100_000, 10_000, 500, 100_000, 50, 500)
     rows, versions = servers.measure(server, lambda running: _rows(running, size))
     sys.exit(publish(rows, as_json=as_json, facts={"servers": versions}))
 
 
 def _rows(server: Server, size: Size) -> Iterator[Row]:
     server.connection.execute("CONFIG", "SET", "slowlog-log-slower-than", 0)
-    for measure in (_due, _lapsed, _sessions):
+    for measure in (_due, _lapsed, _sessions, _known):
         server.connection.execute("FLUSHALL")
         try:
             yield from measure(server, size)
         finally:
             server.connection.server_time = 0
+    yield from many_watches.rows(server, size.watches, size.objects)
 
 
 class _Clocked:
@@ -140,6 +149,25 @@ def _sessions(server: Server, size: Size) -> Iterator[Row]:
         clocked.timed(partial(store.run, "close", session=session, worker="{}"))
     yield from clocked.rows(f"{size.sessions:,} sessions begin, beat once and end", size.sessions)
     yield _last_to_first(server, size, opening)
+
+
+def _known(server: Server, size: Size) -> Iterator[Row]:
+    """Let a leader hand over many objects of one watch, and the next leader read what is known of them."""
+    clocked, keys, number = _Clocked(server), new_keys(), 0
+    store = StreamStore(server.connection, "distq", "pods")
+    for number in range(1, size.known // BATCH_LIMIT + 1):
+        known = dict.fromkeys(islice(keys, BATCH_LIMIT), str(number))
+        batch = Commit(new=str(number), known=known, epoch="1", batch=f"b{number}", after=f"b{number - 1}")
+        if number == 1:
+            batch = replace(batch, after="")
+        clocked.timed(partial(store.commit, batch))
+    yield from clocked.rows(f"{size.known:,} objects of a watch become known", size.known)
+    began = server.cpu()
+    found = sum(len(page) for page in store.known_pages())
+    took = (server.cpu() - began) / found
+    yield Row(f"{server.kind}: {found:,} objects of a watch are read again, each", took, "µs")
+    used = server.connection.execute("MEMORY", "USAGE", "distq:{distq}:known:pods", "SAMPLES", 0)
+    yield Row(f"{server.kind}: {size.known:,} objects of a watch: memory of each", used / size.known, "bytes")
 
 
 def _last_to_first(server: Server, size: Size, opening: Sequence[float]) -> Row:
