@@ -170,7 +170,9 @@ MUTANTS = [
     Mutant("no delay is one", "elseif delay == 0 then\n", "elseif false then\n"),
     Mutant("a commit ignores its delay", "if #items > 0 and delay > 0 then", "if false then"),
     Mutant("kept pending overrun later", "if not (later[i] or parked[i]) then", "if true then"),
-    Mutant("kept pending overrun", "if not (keep_pending and (due[item] or parked[item])) then", "if true then"),
+    Mutant(
+        "kept pending overrun", "if not (keep_pending and (due[item] or parked[item])) then", "if true then"
+    ),
     Mutant(
         "unrouted though pending",
         "if now_ready[i] or suspected[i] or later[i] or held[i] then",
