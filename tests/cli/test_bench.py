@@ -53,7 +53,9 @@ def test_programs_read_its_figures(distq: CommandLine) -> None:
     assert all(row["value"] > 0 and row["unit"] in {"ms", "µs", "items/s"} for row in rows)
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
+)
 def test_who_stops_it_finds_nothing_left(
     distq: CommandLine, redis: Connection, number: signal.Signals, status: int
 ) -> None:

@@ -142,7 +142,12 @@ def test_an_error_in_a_module_is_shown_and_the_next_change_tries_again(developer
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGHUP, 0)]
+    ("number", "status"),
+    [
+        pytest.param(signal.SIGTERM, 0, marks=pytest.mark.slow),  # ends the other tests' programs, too
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGHUP, 0, marks=pytest.mark.slow),
+    ],
 )
 def test_a_signal_ends_both(developer: Developer, number: signal.Signals, status: int) -> None:
     """The program gets the signal, and its status is the command's."""

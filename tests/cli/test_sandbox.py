@@ -58,8 +58,8 @@ def test_a_command_runs_inside_and_gives_its_status(distq: CommandLine) -> None:
     ("module", "arguments"),
     [
         ("distq", ["sandbox"]),
-        ("distq", ["sandbox", "sh", "-c", "echo ready; exec sleep 1000"]),
-        ("distq.testing.apiserver", ["--port", "0"]),
+        pytest.param("distq", ["sandbox", "sh", "-c", "echo ready; exec sleep 1000"], marks=pytest.mark.slow),
+        pytest.param("distq.testing.apiserver", ["--port", "0"], marks=pytest.mark.slow),
     ],
     ids=["exports", "a command", "the API server"],
 )

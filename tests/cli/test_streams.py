@@ -39,7 +39,14 @@ def _in_shell(distq: CommandLine, line: str) -> "subprocess.CompletedProcess[str
     )
 
 
-@pytest.mark.parametrize("command", ["items foos", "items foos --json", "queues", "--help", "items --help"])
+def in_ci(*commands: str) -> list[object]:
+    """Return commands that print, or end, as another one does: CI tries them, too."""
+    return [pytest.param(command, marks=pytest.mark.slow) for command in commands]
+
+
+@pytest.mark.parametrize(
+    "command", ["items foos", "items --help", *in_ci("items foos --json", "queues", "--help")]
+)
 def test_a_full_disk_is_said_in_a_line(distq: CommandLine, foos: Queue, command: str) -> None:
     """What could not be printed is no success, and no traceback."""
     ended = _in_shell(distq, f"distq {command} > /dev/full")
@@ -47,14 +54,16 @@ def test_a_full_disk_is_said_in_a_line(distq: CommandLine, foos: Queue, command:
     assert (ended.returncode, ended.stderr) == (2, said)
 
 
-@pytest.mark.parametrize("command", ["items foos", "items foos --json", "queues", "--help"])
+@pytest.mark.parametrize("command", ["items foos", *in_ci("items foos --json", "queues", "--help")])
 def test_a_reader_that_has_left_is_no_error(distq: CommandLine, foos: Queue, command: str) -> None:
     """As ``head`` leaves: quietly, with status 0."""
     ended = _in_shell(distq, f"distq {command} | true; exit ${{PIPESTATUS[0]}}")
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-@pytest.mark.parametrize("command", ["items foos", "items foos --json", "queues", "workers", "--version"])
+@pytest.mark.parametrize(
+    "command", ["items foos", "--version", *in_ci("items foos --json", "queues", "workers")]
+)
 def test_a_closed_stdout_prints_nothing(distq: CommandLine, foos: Queue, command: str) -> None:
     """Nor does a connection that would get its number receive what is printed."""
     ended = _in_shell(distq, f"distq {command} >&-")
@@ -91,7 +100,7 @@ def test_a_worker_whose_output_is_not_read_works(distq: CommandLine, redis: Conn
         assert process.wait(30) == 0
 
 
-@pytest.mark.parametrize("command", ["run", "informer", "worker"])
+@pytest.mark.parametrize("command", ["run", *in_ci("informer", "worker")])
 @pytest.mark.parametrize("module", ["click", "foos"])
 def test_a_sigterm_during_the_imports_is_a_clean_end(distq: CommandLine, module: str, command: str) -> None:
     """Those of distq, or of the TARGET: nothing has begun, so status 0, at once."""

@@ -124,7 +124,7 @@ def test_what_another_lister_watcher_asks_for_is_not_known() -> None:
     assert SharedInformer(FakeListWatch(CONFIG_MAPS)).lister.is_whole
 
 
-@pytest.mark.parametrize("server", ["emulated", "kube-apiserver"])
+@pytest.mark.parametrize("server", ["emulated", pytest.param("kube-apiserver", marks=pytest.mark.slow)])
 def test_a_reconcile_that_has_nothing_to_do_asks_nothing(server: Any) -> None:
     """With cached watches of all that it reads; one that has something to do writes it alone."""
     with Sandbox(manifests=[FOO_DEFINITION], server=server) as sandbox:

@@ -183,6 +183,7 @@ def test_a_restarted_api_server_costs_no_event_and_no_change_twice(
     assert scene.known().keys() == {scene.key(name) for name in ("same", "changed", "born")}
 
 
+@pytest.mark.slow
 def test_what_etcd_compacted_is_made_up_for_by_one_list(connection: Connection) -> None:
     """An API server without caches of its own refuses what etcd forgot; only the differences are enqueued."""
     with RealApiServer(real_api_server_assets(), flags=["--watch-cache=false"]) as server:

@@ -89,7 +89,7 @@ def test_the_image_installs_what_is_locked_and_nothing_else() -> None:
 
 def test_licences_are_those_that_ours_goes_with() -> None:
     """Each package of the image that is for this Python and system says that it is under one of them."""
-    installed = {canonicalize_name(each.name): each.metadata for each in metadata.distributions()}
+    installed = {str(canonicalize_name(each.name)): each.metadata for each in metadata.distributions()}
     packages = pinned(IMAGE).keys() & installed.keys()
     assert canonicalize_name("redis") in packages
     for name in packages:

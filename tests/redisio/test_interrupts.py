@@ -84,8 +84,9 @@ def _stale(make: Make, other: Connection) -> Connection:
     ("prepare", "exception", "database"),
     [
         (_closed, KeyboardInterrupt, 5),
-        (_closed, KeyboardInterrupt, 0),
-        (_closed, TimeoutError, 5),  # as an alarm's handler raises, and redis-py where the server is silent
+        pytest.param(_closed, KeyboardInterrupt, 0, marks=pytest.mark.slow),
+        # as an alarm's handler raises, and redis-py where the server is silent
+        pytest.param(_closed, TimeoutError, 5, marks=pytest.mark.slow),
         (_resting, KeyboardInterrupt, 5),
         (_stale, KeyboardInterrupt, 5),
         pytest.param(_new, KeyboardInterrupt, 5, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),

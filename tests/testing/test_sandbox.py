@@ -42,7 +42,7 @@ metadata: {name: other, namespace: default}
 WATCH = For("v1/ConfigMap", label_selector="app=mine")
 
 
-@pytest.fixture(scope="module", params=["emulated", "kube-apiserver"])
+@pytest.fixture(scope="module", params=["emulated", pytest.param("kube-apiserver", marks=pytest.mark.slow)])
 def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """Start one sandbox for all tests here, of each server, with two objects."""
     if request.param == "kube-apiserver":

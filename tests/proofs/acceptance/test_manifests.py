@@ -86,6 +86,7 @@ def test_the_sample_does_its_work_with_just_these_rights(
     assert cluster.acts(since=began) <= granted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grant", grants(), ids=str)
 def test_without_any_one_rule_something_fails(
     cluster: GovernedCluster, connection: Connection, grant: Grant

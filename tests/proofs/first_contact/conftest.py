@@ -75,10 +75,13 @@ class Window:
             return
         readable, _, _ = select.select([self._ours], [], [], 0.1)
         if readable:
-            with contextlib.suppress(OSError):  # no process has it open any more
+            try:
                 text = os.read(self._ours, 65536).decode(errors="replace")
-                self.raw += text
-                self.shown += _CONTROLS.sub("", text)
+            except OSError:  # no process has it open any more
+                time.sleep(0.01)
+                return
+            self.raw += text
+            self.shown += _CONTROLS.sub("", text)
 
 
 class Desk:

@@ -27,7 +27,7 @@ def end(how: str, window: Window) -> None:
         window.close()
 
 
-@pytest.mark.parametrize("how", [CLOSE, KILL])
+@pytest.mark.parametrize("how", [CLOSE, pytest.param(KILL, marks=pytest.mark.slow)])
 def test_a_demo_takes_everything_with_it(desk: Desk, how: str) -> None:
     """Two informers, three workers, Valkey and the folder of their journals are gone."""
     window = desk.open("distq", "demo", "--duration", "60", "--json")
@@ -40,7 +40,11 @@ def test_a_demo_takes_everything_with_it(desk: Desk, how: str) -> None:
 @pytest.mark.parametrize("how", [CLOSE, KILL])
 @pytest.mark.parametrize(
     "command",
-    [[], ["sleep", "1000"], ["sh", "-c", "setsid sleep 1000 & trap '' HUP TERM; sleep 1000; sleep 1000"]],
+    [
+        [],
+        pytest.param(["sleep", "1000"], marks=pytest.mark.slow),
+        ["sh", "-c", "setsid sleep 1000 & trap '' HUP TERM; sleep 1000; sleep 1000"],
+    ],
     ids=["exports", "a command", "a daemon and a deaf one"],
 )
 def test_a_sandbox_takes_everything_with_it(desk: Desk, command: list[str], how: str) -> None:
