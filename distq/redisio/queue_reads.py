@@ -103,8 +103,8 @@ def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]
 def heads(store: QueueStore, state: Literal["ready", "dirty"]) -> Read[dict[int, int]]:
     """Return the priorities present, highest first, and since when (µs) the first item of each is pending."""
     found: dict[int, int] = {}
-    parts = [_heads_of(store, structure) for structure in structures_of(state)]
-    (is_fair,), *heads_of_each = yield from gather([_is_fair(store), *parts])
+    reads: list[Read[Any]] = [_is_fair(store), *(_heads_of(store, each) for each in structures_of(state))]
+    (is_fair,), *heads_of_each = yield from gather(reads)
     for structure, part in zip(structures_of(state), heads_of_each, strict=True):
         if is_fair and state == "ready":
             part = yield from _longest_of(store, structure, list(part))  # noqa: PLW2901

@@ -121,7 +121,7 @@ def test_a_request_knows_since_when_its_item_is_pending(
     queue.add(*(f"heavy/{number}" for number in range(5)))
     server_time.advance(60)
     queue.add("light/a")
-    at = {request.key: request.enqueued_at for request in claim(queue, 6)}
+    at = {request.key: request.enqueued_at or 0.0 for request in claim(queue, 6)}
     assert at["light/a"] == pytest.approx(at["heavy/0"] + 60, abs=0.01)
 
 
@@ -136,7 +136,9 @@ def test_people_see_since_when_items_wait(connection: Connection, server_time: S
     claim(queue, 1)
     (info,) = [each for each in inspector.queues() if each.name == "foos"]
     assert info.oldest_ready == pytest.approx(began, abs=0.01)
-    assert inspector.item("foos", "light/b").since == pytest.approx(began + 60, abs=0.01)
+    light = inspector.item("foos", "light/b")
+    assert light is not None
+    assert light.since == pytest.approx(began + 60, abs=0.01)
 
 
 def test_nothing_is_left_of_shares_once_the_work_is_done(connection: Connection) -> None:
