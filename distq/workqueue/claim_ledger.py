@@ -15,12 +15,13 @@ class ClaimLedger:
     """The claims of one session, by key.
 
     Only the thread that holds the turn lock may change it, apart from ``take`` and ``cancel_all``.
+    ``interrupt`` ends the waits of threads which may find something to do.
     """
 
-    def __init__(self, name: str, *, on_cancel: Callable[[Request], None], on_drained: Callable[[], None]):
+    def __init__(self, name: str, *, on_cancel: Callable[[Request], None], interrupt: Callable[[], None]):
         self._name = name
         self._on_cancel = on_cancel
-        self._on_drained = on_drained
+        self._interrupt = interrupt
         self.held: dict[str, Request] = {}
         self.spare: dict[str, Request] = {}
         """The held claims that no caller has. Always a part of ``held``.
@@ -75,7 +76,7 @@ class ClaimLedger:
         self.promoted += reply.promoted
         self.revived += reply.revived
         if was_draining and not self.draining:
-            self._on_drained()
+            self._interrupt()
 
     def _forget_cancelled(self, entries: Sequence[Entry]) -> None:
         """Note that the server does not have these claims any longer: the turn ended or refused them."""
@@ -142,6 +143,7 @@ class ClaimLedger:
         self._cancelled |= {request.key: request.fence for request in cancelled}
         for request in cancelled:
             self._cancel(request, why)
+        self._interrupt()
         return cancelled
 
     def lose(self) -> dict[str, int]:

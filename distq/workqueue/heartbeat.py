@@ -136,7 +136,7 @@ class Heartbeat:
         if session.client.deadline.take_missed():
             ended_at = session.clock.monotonic() + session.client.deadline.cancel_time
             if session.held():
-                session.cancel_held("no heartbeat reached Redis in time")
+                session.ledger.cancel_all("no heartbeat reached Redis in time")
                 self._give_back_at = ended_at
             self._give_back_at = min(self._give_back_at, ended_at)
 
@@ -154,7 +154,7 @@ class Heartbeat:
         )
         if reply == b"LOST":
             if session.id == identity:
-                session.cancel_held("its session lapsed")
+                session.ledger.cancel_all("its session lapsed")
             session.turn([], 0)  # it finds the session lost, and takes back the crashes of its items
             return False
         if session.id == identity:

@@ -70,7 +70,7 @@ class RedisSession:
 
     def _forget(self) -> None:
         """Hold nothing and have no session."""
-        self.ledger = ClaimLedger(self.store.name, on_cancel=self._on_cancel, on_drained=self.interrupt)
+        self.ledger = ClaimLedger(self.store.name, on_cancel=self._on_cancel, interrupt=self.interrupt)
         self.client = TurnClient(
             self.store,
             self._settings,
@@ -108,7 +108,7 @@ class RedisSession:
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Release the claims of a turn whose caller was interrupted; keep the dispositions of its entries."""
-        with self._holding_turn_lock():
+        with self._changing():
             self._dispositions.add(entries, turn.dispositions)
             self.ledger.take_back(turn)
             self._release_spare()
@@ -119,13 +119,10 @@ class RedisSession:
         That thread may take them, and a heartbeat releases the rest. The end of a ``listen`` loop calls this,
         also from the garbage collector, which may run at any point: so it waits for no lock.
         """
-        if not self.ledger.spare or not self._turn_lock.acquire(blocking=False):
-            return
-        try:
-            self._release_spare()
-        finally:
-            self._turn_lock.release()
-        self._close_if_stopped()
+        if self.ledger.spare:
+            with self._changing(timeout=0) as may_change:
+                if may_change:
+                    self._release_spare()
 
     def wait(self, seconds: float, at_most: float | None = None) -> None:
         """Sleep until there may be work, at most ``at_most`` seconds.
@@ -176,14 +173,9 @@ class RedisSession:
         last = self.client.session, self.client.op
         return None if self._turn_lock.locked() else last  # in this order: a turn may begin at any moment
 
-    def cancel_held(self, why: str) -> None:
-        """Cancel all requests at once; from then on they cannot be settled."""
-        self.ledger.cancel_all(why)
-        self.interrupt()
-
     def recount(self) -> None:
         """Compare the claims with the server's: cancel those gone there, release those unknown here."""
-        with self._holding_turn_lock():
+        with self._changing():
             self.client.recount()
 
     def _begin_heartbeat(self) -> None:
@@ -204,7 +196,6 @@ class RedisSession:
         else:
             lost = counted(n_claims, "claim")
             _logger.warning("queue %s: session lost, %s cancelled", self.store.name, lost)
-        self.interrupt()
 
     # One turn for all waiting calls
 
@@ -274,11 +265,14 @@ class RedisSession:
         return True
 
     @contextmanager
-    def _holding_turn_lock(self) -> Iterator[None]:
+    def _changing(self, timeout: float = -1) -> Iterator[bool]:
+        """Hold the turn lock, if it becomes free within ``timeout`` seconds; -1 waits for it."""
+        may_change = self._turn_lock.acquire(timeout=timeout)
         try:
-            with self._turn_lock:
-                yield
+            yield may_change
         finally:
+            if may_change:
+                self._turn_lock.release()
             self._close_if_stopped()
 
     def _close_if_stopped(self) -> None:
@@ -299,7 +293,6 @@ class RedisSession:
 
     def _close(self, spare: Sequence[Request]) -> None:
         """Release all claims and end the session; ``spare`` was taken from the ledger before."""
-        self.interrupt()
         try:
             with self.client.within(CLOSING_TIME):
                 self.client.close(spare)

@@ -282,7 +282,10 @@ class TurnClient:
         self._compare(self._last_turn)
 
     def _compare(self, last_turn: str) -> None:
-        """Compare the claims, then go on from the turn that Redis has last; an error changes nothing."""
+        """Compare the claims, then go on from this turn, the last one that Redis has.
+
+        If Redis does not show its claims, the next turn tries again.
+        """
         number = self.session.partition("-")[0]
         (items,) = self.store.read(("ZRANGEBYSCORE", "processing", number, number))
         (claims,) = self.store.read(("HMGET", "claims", *items)) if items else ((),)

@@ -41,6 +41,15 @@ def test_durations_are_read_as_they_were_written_and_add_up(some: list[float], o
     assert str(Durations()) == "-"
 
 
+@pytest.mark.parametrize("together", [1, 7, 250, 3000])
+def test_durations_count_alike_however_many_are_noted_at_once(together: int) -> None:
+    """A busy worker notes 250 and an idle one 1; a heartbeat may read them at any moment."""
+    milliseconds, found = [number % 40 for number in range(3000)], Durations()
+    for start in range(0, len(milliseconds), together):
+        found.note(milliseconds[start : start + together])
+        assert str(found) == str(durations_of([each / 1000 for each in milliseconds[: start + together]]))
+
+
 @pytest.mark.parametrize(
     ("value", "letter"), [(0, "a"), (0.00099, "a"), (0.001, "b"), (0.0019, "b"), (0.008, "e"), (1e9, "z")]
 )

@@ -108,7 +108,7 @@ def test_all_are_cancelled_before_the_first_callback() -> None:
     def note(_: Request) -> None:
         seen.append(requests[1].cancelled.is_set())
 
-    ledger = ClaimLedger("foos", on_cancel=note, on_drained=lambda: None)
+    ledger = ClaimLedger("foos", on_cancel=note, interrupt=lambda: None)
     ledger.held = {request.key: request for request in requests}
     assert ledger.cancel_all("no heartbeat reached Redis in time") == requests
     assert seen == [True, True]

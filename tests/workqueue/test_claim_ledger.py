@@ -28,7 +28,7 @@ class CutOff(list[Settlement]):
 @pytest.fixture
 def ledger() -> ClaimLedger:
     """Give one that holds nothing."""
-    return ClaimLedger("foos", on_cancel=lambda _: None, on_drained=lambda: None)
+    return ClaimLedger("foos", on_cancel=lambda _: None, interrupt=lambda: None)
 
 
 def test_what_a_turn_brought_is_held_though_all_was_cancelled_meanwhile(ledger: ClaimLedger) -> None:

@@ -13,6 +13,7 @@ from types import FrameType
 
 import pytest
 
+from distq.clock import SYSTEM_CLOCK
 from distq.errors import Empty
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -80,6 +81,22 @@ def test_the_main_thread_lets_a_helper_call_and_others_call_themselves() -> None
         run_apart(fail)
 
 
+def test_the_thread_that_forks_is_the_main_thread_of_its_child() -> None:
+    """Signal handlers run in it there, so a helper makes its calls."""
+    codes: list[int] = []
+
+    def fork() -> None:
+        child = os.fork()
+        if not child:
+            os._exit(run_apart(threading.get_ident) == threading.get_ident())
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    thread = threading.Thread(target=fork)
+    thread.start()
+    thread.join(20)
+    assert codes == [0]
+
+
 def test_what_a_call_that_failed_had_is_free_at_once() -> None:
     """Its error leads to no cycle, which would keep requests until the next garbage collection."""
     kept: list[weakref.ref[threading.Event]] = []
@@ -114,7 +131,7 @@ def test_the_child_of_a_fork_waits_for_no_lock_of_the_parents_threads() -> None:
     child = os.fork()
     if child == 0:
         signal.alarm(10)
-        announcement.announce()
+        announcement.wait_for(lambda: True, 1.0, SYSTEM_CLOCK)
         os._exit(0)
     go_on.set()
     thread.join()
@@ -124,6 +141,7 @@ def test_the_child_of_a_fork_waits_for_no_lock_of_the_parents_threads() -> None:
 def test_an_announcement_within_another_does_not_wait_for_it() -> None:
     """The garbage collector may run there, end a loop over listen, and find that its session is lost."""
     announcement = Announcement()
+    announcement._waiting.append(threading.Event())
 
     def announce_within() -> None:
         with announcement._lock:  # as announce does

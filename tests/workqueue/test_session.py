@@ -333,7 +333,7 @@ def test_what_came_late_is_not_handed_out_once_it_was_cancelled(unheard: Unheard
         queue.get(0)
     session = queue._session
     session.client.resolve_doubt()
-    session.cancel_held("no heartbeat reached Redis for the claim duration")
+    session.ledger.cancel_all("no heartbeat reached Redis for the claim duration")
     with pytest.raises(Empty):
         queue.get(0)
     queue.close()
