@@ -17,7 +17,7 @@ _KEEP = "waiting items keep their places, new ones"
 @click.argument("by", type=click.Choice(["namespace", "none"]))
 @with_settings()
 def fair(*, settings: Settings, as_json: bool, queue: str, by: str) -> None:
-    """Let the namespaces of QUEUE share it, each its turn, or none: in the order of the adds."""
+    """Let the namespaces of QUEUE take turns, or none: then items come in the order of the adds."""
     inspector = inspector_of(settings)
     require_queue(inspector, queue)
     fair_by = None if by == "none" else by

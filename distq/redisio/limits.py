@@ -49,6 +49,9 @@ SCAN_LIMIT = 500
 READS_AT_ONCE = 1000
 """Reads of a script that sees one moment: some two milliseconds."""
 
+FAIR_LOOK = 100
+"""Items of a priority of a fair queue among which it looks for the longest waiting one."""
+
 LOOK_LIMIT = 1000
 """Members of a structure that ``distq check`` looks at."""
 

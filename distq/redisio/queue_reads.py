@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from distq.redisio.keys import shown
-from distq.redisio.limits import SCAN_LIMIT
+from distq.redisio.limits import FAIR_LOOK, SCAN_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
 from distq.redisio.round_trips import Command, Read, gather, run
@@ -32,8 +32,6 @@ State = Literal["ready", "delayed", "processing", "dead"]
 _STRUCTURES: Mapping[str, Sequence[str]] = {"ready": ("ready", "suspects"), "failing": ("failures",)}
 _HASHES = {"arrivals", "cache", "claims", "failures", "known", "streams", "terms", "workers"}
 _LONGEST_NUMBER = 16
-FIRST_OF_FAIR = 100
-"""How many items of a priority of a fair queue are looked at for the one that waits longest."""
 
 
 def structures_of(state: str) -> Sequence[str]:
@@ -122,7 +120,7 @@ def _longest_of(store: QueueStore, structure: str, priorities: Sequence[int]) ->
     """Return since when (µs) the longest waiting of the first hundred items of each priority is pending."""
     firsts = yield store.commands(
         *(
-            ("ZRANGEBYSCORE", structure, lowest, f"({beyond}", "WITHSCORES", "LIMIT", 0, FIRST_OF_FAIR)
+            ("ZRANGEBYSCORE", structure, lowest, f"({beyond}", "WITHSCORES", "LIMIT", 0, FAIR_LOOK)
             for lowest, beyond in map(orders_of, priorities)
         )
     )

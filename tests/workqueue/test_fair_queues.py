@@ -9,6 +9,7 @@ from distq.controller.controller import Controller
 from distq.errors import ConfigError, RedisRefused
 from distq.inspector.inspector import Inspector
 from distq.redisio.connection import Connection
+from distq.redisio.limits import FAIR_LOOK
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
@@ -39,6 +40,7 @@ def test_an_item_of_another_namespace_does_not_wait_for_a_backlog(make_queue: Ma
     assert {"light/a", "other/a"} <= {request.key for request in claim(queue, 4)}
 
 
+@pytest.mark.conformance("PQ-23")
 @anywhere
 def test_namespaces_that_wait_are_claimed_from_alike(make_queue: MakeQueue) -> None:
     """However many items each has: claims of any two differ by one at most while both wait."""
@@ -64,6 +66,7 @@ def test_items_of_one_namespace_keep_the_order_of_their_adds(make_queue: MakeQue
     assert {key.partition("/")[0][:4] for key in found[:3]} == {"a", "b", "bare"}
 
 
+@pytest.mark.conformance("PQ-23")
 @anywhere
 def test_a_higher_priority_comes_first_and_each_level_is_shared(make_queue: MakeQueue) -> None:
     """A share is one of a priority: no namespace comes before a higher priority of another."""
@@ -74,6 +77,36 @@ def test_a_higher_priority_comes_first_and_each_level_is_shared(make_queue: Make
     found = finish_all(queue)
     assert found[:3] == ["heavy/0", "heavy/1", "heavy/2"]
     assert "light/low" in found[3:5]
+
+
+@pytest.mark.conformance("PQ-23", "PQ-24")
+@anywhere
+@pytest.mark.parametrize(
+    ("adds", "order"),
+    [
+        (["foo/1", "foo/2", "bar/1"], ["bar/1", "foo/1", "foo/2"]),
+        (["foo/1", "foo/2", "bar/1", "bar/2"], ["bar/1", "foo/1", "bar/2", "foo/2"]),
+        (["foo/1", "foo/2", "zoo/1"], ["foo/1", "zoo/1", "foo/2"]),
+    ],
+)
+def test_items_of_one_round_come_in_the_order_of_their_keys(
+    make_queue: MakeQueue, adds: list[str], order: list[str]
+) -> None:
+    """Whichever was added last; so the first two are those of the original's table of orders, too."""
+    queue = make_queue(fair_by="namespace")
+    queue.add(*adds)
+    assert finish_all(queue) == order
+
+
+@pytest.mark.conformance("PQ-24")
+@anywhere
+def test_once_nothing_waits_every_namespace_begins_anew(make_queue: MakeQueue) -> None:
+    """What a namespace had before is no debt: the next round is one of all."""
+    queue = make_queue(fair_by="namespace")
+    queue.add(*(f"a/{number}" for number in range(5)))
+    finish_all(queue)
+    queue.add("b/1", "b/2", "a/1", "a/2")
+    assert finish_all(queue) == ["a/1", "b/1", "a/2", "b/2"]
 
 
 @anywhere
@@ -139,6 +172,21 @@ def test_people_see_since_when_items_wait(connection: Connection, server_time: S
     light = inspector.item("foos", "light/b")
     assert light is not None
     assert light.since == pytest.approx(began + 60, abs=0.01)
+
+
+@pytest.mark.bound("FAIR_LOOK")
+def test_the_longest_waiting_item_is_looked_for_among_the_first_hundred(
+    connection: Connection, server_time: ServerTime
+) -> None:
+    """Whatever waits: to look costs the same."""
+    queue, inspector = Queue("foos", connection, fair_by="namespace"), Inspector(connection)
+    queue.add(*(f"old/{number}" for number in range(50)))
+    QueueStore(connection, "foos").delete([f"old/{number}" for number in range(49)])
+    server_time.advance(60)
+    later = connection.server_time / 1e6
+    queue.add(*(f"new-{number}/a" for number in range(FAIR_LOOK)))
+    (info,) = [each for each in inspector.queues() if each.name == "foos"]
+    assert info.oldest_ready == pytest.approx(later, abs=0.01)
 
 
 def test_nothing_is_left_of_shares_once_the_work_is_done(connection: Connection) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from distq.redisio.limits import FAIR_LOOK
 from distq.workqueue.memory.entries import Claim, Dead, FailureHistory, Item, Later, Link, Now
 from distq.workqueue.memory.flows import Flows
 
@@ -22,9 +23,6 @@ _SET_APART_AT_LEAST = 250
 """A turn stops moving suspects apart once it has moved so many."""
 
 _SUSPECTS_LOOKED_AT = 100
-
-_LOOKED_AT_FOR_THE_LONGEST = 100
-"""How many items of a priority of a fair queue are looked at for the one that waits longest."""
 
 
 class Items:
@@ -272,7 +270,7 @@ class Items:
         for item, entry in self.pending.items():
             if isinstance(entry, Now) and item not in self.claims and (item in self.suspects) == of_suspects:
                 found.setdefault(entry.priority, []).append(entry)
-        looks_at = _LOOKED_AT_FOR_THE_LONGEST if self.flows.is_fair else 1
+        looks_at = FAIR_LOOK if self.flows.is_fair else 1
         return {
             priority: min(
                 entry.since for entry in heapq.nsmallest(looks_at, entries, key=lambda now: now.place)

@@ -177,10 +177,11 @@ def _parts(key: str) -> Iterator[float]:
 BOUNDED: dict[str, Any] = {"max_hold": MAX_HOLD} if "max_hold" in signature(Controller).parameters else {}
 INDEXED: dict[str, Any] = {"cached": True, "indexers": {"verb": verbs_of}}
 CACHED = INDEXED if INDEXED.keys() <= signature(For).parameters.keys() else {}
+FAIR: dict[str, Any] = {"fair_by": "namespace"} if BOUNDED else {}
 """What 0.1.0 does not know."""
 
 jobs = Controller(
-    JournaledQueue("jobs", claim_duration=CLAIM_DURATION), reconcile_job, concurrency=8, **BOUNDED
+    JournaledQueue("jobs", claim_duration=CLAIM_DURATION, **FAIR), reconcile_job, concurrency=8, **BOUNDED
 )
 maps = Controller(
     JournaledQueue("maps", claim_duration=CLAIM_DURATION),

@@ -62,4 +62,11 @@ ROWS = [
         "what is held does not stand among what is ready, so it costs nobody anything",
         "each hand-out scans all held items (priority queue)",
     ),
+    same("PQ-23", "in a fair queue the namespaces of a priority take turns; a higher priority comes first"),
+    different(
+        "PQ-24",
+        "items of one round come in the order of their keys, and no share outlasts the backlog",
+        "a fair queue begins with the namespace that was added last, and remembers for ever whose turn it is "
+        "(priority queue, pull request 3261)",
+    ),
 ]
