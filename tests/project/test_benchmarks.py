@@ -39,6 +39,28 @@ def test_the_floor_tells_every_figure_with_its_bar(kind: str) -> None:
     assert done.returncode == (0 if report["pass"] else 1)
 
 
+def test_shares_of_a_fair_queue_are_measured_beside_a_plain_one() -> None:
+    """Places, differences and costs, each with its bar but for what the plain queue does."""
+    server_of("redis7")
+    command = ["-m", "benchmarks.fairness", "--quick", "--json", "--rounds", "1", "--waiting", "8000"]
+    done = subprocess.run(
+        [sys.executable, *command, "--server", "redis7"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=150,
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    rows = {row["name"].partition(": ")[2]: row for row in report["rows"]}
+    assert rows["8,000 items of a namespace wait: place of another's item, fair"]["pass"]
+    (differ,) = (row for name, row in rows.items() if "claims of any two differ by" in name)
+    assert differ["value"] <= differ["bar"] == 1
+    for how, bar in {"one at a time": 1.6, "batches of 100": 2, "batches of 1000": 2}.items():
+        assert rows[f"{how}: add, fair against plain"]["bar"] == bar
+    assert report["pass"] == all(row["pass"] for row in rows.values())
+
+
 def test_the_cache_tells_every_figure() -> None:
     """Commits with objects and without, a first read, reads in one round trip, bytes; judged as the rest."""
     server_of("redis7")
