@@ -12,6 +12,7 @@ from distq.redisio.round_trips import Read, gather, run
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
 from tests.support.counting_connection import CountingConnection
+from tests.support.monitored import commands_of
 
 START = 1_795_000_000_000_000
 
@@ -29,6 +30,16 @@ def _sum_of(*commands: tuple[str, str]) -> Read[int]:
         (number,) = yield [command]
         total += int(number or 0)
     return total
+
+
+def test_what_reads_ask_alike_is_asked_once(
+    counting: CountingConnection, connection: Connection, redis_server: EmbeddedValkey
+) -> None:
+    """Each receives the reply."""
+    counting.execute("SET", "k", 3)
+    with commands_of(redis_server.url, connection) as asked:
+        assert run(counting, gather(_sum_of(("GET", "k"), ("GET", other)) for other in "kk")) == [6, 6]
+    assert len(asked) == 2
 
 
 def test_reads_side_by_side_share_their_round_trips(counting: CountingConnection) -> None:
