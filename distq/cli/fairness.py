@@ -2,6 +2,7 @@
 
 import click
 
+from distq.cli.audited import DID, audited
 from distq.cli.completion import complete_queue
 from distq.cli.help import command
 from distq.cli.options import with_settings
@@ -21,7 +22,9 @@ def fair(*, settings: Settings, as_json: bool, queue: str, by: str) -> None:
     inspector = inspector_of(settings)
     require_queue(inspector, queue)
     fair_by = None if by == "none" else by
-    before = inspector.fair_by(queue, fair_by)
+    with audited(inspector.connection, "fair", queue, f"share {queue} fairly by {by}") as did:
+        before = inspector.fair_by(queue, fair_by)
+        did(DID[before != fair_by])
     if as_json:
         print_json({"fair_by": fair_by, "before": before})
     elif before == fair_by:

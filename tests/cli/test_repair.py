@@ -355,6 +355,7 @@ def test_what_commands_change_is_in_the_audit(distq: CommandLine, redis: Connect
         "resync foos --yes",
         "trace on foos --for 5m --match prod/*",
         "trace off foos",
+        "fair foos namespace",
         "pause nothing",
     ):
         distq(*arguments.split(), USER="ada", LOGNAME="ada")
@@ -372,6 +373,7 @@ def test_what_commands_change_is_in_the_audit(distq: CommandLine, redis: Connect
         ("resync foos", "1 resource"),
         ("trace foos for 5 minutes where keys match prod/*", "done"),
         ("end the trace of foos", "done"),
+        ("share foos fairly by namespace", "done"),
     ]
     assert {(entry.person, entry.address, entry.via) for entry in entries} == {
         ("ada", socket.gethostname(), "command line")

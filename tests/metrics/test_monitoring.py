@@ -26,7 +26,7 @@ LABELS |= {
 }
 
 BY_POD = 'leader_election_master_status{name="foos",pod="%s"}'
-FLOW = 'distq_flow_ready{name="foos",flow="%s"}'
+FLOW = 'distq_flow_%s{name="foos",flow="%s"}'
 STREAM = '{name="foos",resource="v1/Pod"}'
 ERRORS = 'controller_runtime_reconcile_errors_total{controller="foos"}'
 RECONCILES = 'controller_runtime_reconcile_total{controller="foos",result="%s"}'
@@ -47,14 +47,16 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
     ),
     "DistqOneFlowWaits": (
         {
-            FLOW % "prod": "5000x200",
-            FLOW % "dev": "3x200",
-            'distq_oldest_ready_seconds{name="foos"}': "0+60x200",
+            FLOW % ("ready", "prod"): "5000x200",
+            FLOW % ("ready", "dev"): "3x200",
+            FLOW % ("oldest_ready_seconds", "prod"): "0+60x200",
+            FLOW % ("oldest_ready_seconds", "dev"): "0+60x200",
         },
         {
-            FLOW % "prod": "5000x200",
-            FLOW % "dev": "3000x200",
-            'distq_oldest_ready_seconds{name="foos"}': "0+60x200",
+            FLOW % ("ready", "prod"): "5000x200",
+            FLOW % ("ready", "dev"): "3x200",
+            FLOW % ("oldest_ready_seconds", "prod"): "0+60x200",
+            FLOW % ("oldest_ready_seconds", "dev"): "2x200",
         },
     ),
     "DistqReconcileHangs": (
