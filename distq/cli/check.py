@@ -105,15 +105,16 @@ class _Needs:
 
 
 def _needs(target: str, settings: Settings) -> _Needs:
-    from distq.cli.target import load_controllers
+    from distq.cli.target import load_program
     from distq.controller.watches import Every
 
-    watches = [watch for controller in load_controllers(target) for watch in controller.watches]
-    if not watches:
+    program = load_program(target)
+    if not program.needs_lease:
         return _Needs()
     watched = [
         (watch.resource, namespace)
-        for watch in watches
+        for controller in program.controllers
+        for watch in controller.watches
         if not isinstance(watch, Every)
         for namespace in watch.namespaces or (None,)
     ]

@@ -66,24 +66,23 @@ def _run(
     workers: bool,
     kubeconfig: str | None = None,
 ) -> None:
-    from distq.cli.target import load
+    from distq.cli.target import load_program
     from distq.controller.manager import Manager
     from distq.redisio.connection import Connection
 
     use_kubeconfig(kubeconfig)
-    found = load(target)
+    program = load_program(target)
     if settings.lease_name is None:
         settings = dataclasses.replace(settings, lease_name=lease_name(target, settings.prefix))
-    controllers = found if isinstance(found, list) else found.controllers
     if not as_json and settings.log_format == "text":
-        for controller in controllers:
+        for controller in program.controllers:
             note(_describe(controller, settings, workers=workers))
     metrics, spans = _metrics(settings), _spans()
-    if isinstance(found, list):
+    if program.manager is None:
         redis = Connection(settings=settings)
-        manager = Manager(controllers, redis=redis, settings=settings, metrics=metrics, spans=spans)
+        manager = Manager(program.controllers, redis=redis, settings=settings, metrics=metrics, spans=spans)
     else:
-        manager = found
+        manager = program.manager
         manager.use_defaults(settings, metrics=metrics, spans=spans)
     manager.run(informer=informer, workers=workers)
 

@@ -9,6 +9,7 @@ import pkgutil
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -26,14 +27,29 @@ if TYPE_CHECKING:
     from distq.controller.manager import Manager
 
 
+@dataclass(frozen=True)
+class Program:
+    """The Controllers of a target, in the order of their names' binding, and the Manager that runs them."""
+
+    controllers: "Sequence[Controller]"
+    manager: "Manager | None" = None
+    """The Manager that the module binds; None without one."""
+
+    @property
+    def needs_lease(self) -> bool:
+        """Return whether it has informers: for watches, or for runnables of the leader."""
+        if self.manager is not None:
+            return self.manager.needs_lease
+        return any(controller.watches for controller in self.controllers)
+
+
 def load_controllers(target: str) -> "Sequence[Controller]":
-    """Return the Controllers of a target, in the order of their names' binding. Raises as ``load``."""
-    found = load(target)
-    return found if isinstance(found, list) else found.controllers
+    """Return the Controllers of a target. Raises as ``load_program``."""
+    return load_program(target).controllers
 
 
-def load(target: str) -> "Manager | list[Controller]":
-    """Import the target; return the Manager that it binds, with all its Controllers, or these alone.
+def load_program(target: str) -> Program:
+    """Import the target; return its Controllers, which its Manager has, too, where it binds one.
 
     Raises ConfigError where there is no such module, name, Controller or Manager. The traceback of an error
     inside the module goes to stderr first.
@@ -46,14 +62,14 @@ def load(target: str) -> "Manager | list[Controller]":
     if name:
         bound = getattr(module, name, None)
         if isinstance(bound, Manager):
-            return bound
+            return Program(bound.controllers, bound)
         if not isinstance(bound, Controller):
             what = f"{name} in {module_name} is {a_type(bound)}"
             if not hasattr(module, name):
                 what = f'{module_name} has no "{name}"'
             remedy = did_you_mean(target, _targets_in(module), "Name a Controller.")
             raise ConfigError(f"nothing to run: {what}. {remedy}")
-        return [bound]
+        return Program([bound])
     managers = {id(bound): name for name, bound in vars(module).items() if isinstance(bound, Manager)}
     if len(managers) > 1:
         names = " or ".join(f"{module_name}:{name}" for name in managers.values())
@@ -64,12 +80,12 @@ def load(target: str) -> "Manager | list[Controller]":
         for controller in controllers:
             if controller not in manager.controllers:
                 manager.add(controller)
-        return manager
+        return Program(manager.controllers, manager)
     if not controllers:
         raise ConfigError(
             f"nothing to run: {module_name} has no Controller. Bind one: controller = Controller(...)."
         )
-    return controllers
+    return Program(controllers)
 
 
 def _controllers_in(module: ModuleType) -> "dict[str, Controller]":

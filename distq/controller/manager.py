@@ -196,6 +196,12 @@ class Manager:
         """The controllers that it runs, in the order in which they were given and added."""
         return tuple(self._controllers)
 
+    @property
+    def needs_lease(self) -> bool:
+        """Return whether its informers compete for a Lease: for watches, or for runnables of the leader."""
+        watched = any(controller.watches for controller in self._controllers)
+        return watched or len(self._leader_runnables) > 0
+
     def use_defaults(
         self,
         settings: Settings,
@@ -273,8 +279,7 @@ class Manager:
 
     def _prepare(self, sides: "_Sides") -> ProcessHealth:
         """Check that everything is there, before the first thread starts."""
-        watched = any(controller.watches for controller in self._controllers)
-        competes = sides.informer and (watched or len(self._leader_runnables) > 0)
+        competes = sides.informer and self.needs_lease
         if not (sides.workers or competes):
             raise ConfigError("nothing to watch: no Controller has watches. Run workers, or add watches.")
         parts, controllers = self._parts, self._controllers

@@ -72,6 +72,12 @@ from distq import Controller, Every
 
 timer = Controller("timer", print, watches=[Every(60, lambda: ["all"])])
 """
+LEADING = """
+from distq import Controller, Manager
+
+manager = Manager([Controller("leading", print)])
+manager.add(lambda stop: stop.wait())
+"""
 
 Object = dict[str, Any]
 
@@ -83,6 +89,7 @@ SOURCES = {
     "mapped": MAPPED,
     "thumbnails": WORKERS,
     "timer": TIMER,
+    "leading": LEADING,
 }
 
 
@@ -162,6 +169,15 @@ def test_rights_are_the_least_that_the_watches_mean() -> None:
         "blue": events | {"get example.com/backups", "create batch/jobs"},
     }
     assert of_kind(objects, "ClusterRole") == []
+
+
+def test_what_the_leader_alone_runs_means_an_informer() -> None:
+    """Its Manager is the module's, and competes for the Lease without a watch."""
+    objects = printed("leading", "--namespace", "ops")
+    names = {each["metadata"]["name"] for each in of_kind(objects, "Deployment")}
+    assert names == {"distq-leading-informer", "distq-leading-worker"}
+    lease = "coordination.k8s.io/leases"
+    assert f"update {lease}/distq-leading" in rights(objects, "informer")["ops"]
 
 
 def test_a_watch_of_all_namespaces_means_a_cluster_role() -> None:

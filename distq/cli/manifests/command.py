@@ -81,21 +81,23 @@ def manifests(
         from distq.cli.manifests.contents import Choices, comment, contents
         from distq.cli.manifests.installation import Installation
         from distq.cli.manifests.text import as_yaml
-    from distq.cli.target import load_controllers
+    from distq.cli.target import load_program
 
     accesses = [
         *(Access.parse(text, READS) for text in reads),
         *(Access.parse(text, WRITES) for text in writes),
     ]
     use_kubeconfig(kubeconfig)
+    program = load_program(target)
     installation = Installation(
         target=target,
-        controllers=load_controllers(target),
+        controllers=program.controllers,
         image=image,
         namespace=namespace,
         settings=settings,
         workers=workers,
         own_redis=own_redis,
+        informs=program.needs_lease,
     )
     choices = Choices(
         keda=keda,

@@ -45,6 +45,8 @@ class Installation:
     workers: tuple[int, int]
     """How many there are at least and at most."""
     own_redis: bool = False
+    informs: bool = True
+    """Whether an informer has anything to do."""
 
     def __post_init__(self) -> None:
         if not _NAMESPACE.fullmatch(self.namespace):
@@ -68,11 +70,6 @@ class Installation:
     def lease(self) -> tuple[str, str]:
         """Return namespace and name of the Lease."""
         return self.settings.lease_namespace or self.namespace, self.settings.lease_name or self.name
-
-    @property
-    def informs(self) -> bool:
-        """Return whether an informer has anything to do."""
-        return any(controller.watches for controller in self.controllers)
 
     @property
     def watches(self) -> "list[ResourceWatch]":
