@@ -118,3 +118,12 @@ def test_what_outlives_a_term_acts_in_no_later_one() -> None:
     assert [term.may_act() for term in terms] == [False, False]
     assert int(terms[0].epoch) < int(terms[1].epoch)
     assert terms[0].began <= terms[1].began
+
+
+def test_without_queues_there_is_no_silence() -> None:
+    """A leader that runs something else than watches needs no Redis, and keeps its lease."""
+    clock = FakeClock()
+    probe = RedisHealthProbe([], clock)
+    probe.look()
+    clock.step(1000)
+    assert probe.silence == 0

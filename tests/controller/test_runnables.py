@@ -204,6 +204,28 @@ def test_an_error_at_the_end_is_logged_alone(caplog: pytest.LogCaptureFixture) -
     assert "cannot flush" in caplog.text
 
 
+def term_work(group: Runnables, over: threading.Event) -> TermWork:
+    """Return the work of a term of a process that goes on."""
+    return TermWork("lease", lambda _: None, group, over=over, stopping=threading.Event())  # type: ignore[arg-type,return-value]
+
+
+@KINDS
+def test_it_runs_again_in_a_later_term_of_the_process(kind: str) -> None:
+    """As where the leader withdrew because it reached no Redis; never twice at a time."""
+    runs, group = Runs(), Runnables(EventLoop())
+    group.add(runs.of(kind, "it"))
+    for term in (1, 2):
+        over = threading.Event()
+        work = term_work(group, over)
+        work.begin_runnables()
+        eventually(lambda term=term: len(runs.seen) == 2 * term - 1)  # type: ignore[misc]
+        with pytest.raises(Stalled, match="runs on"):
+            term_work(group, threading.Event()).begin_runnables()
+        over.set()
+        work.end(20.0, lambda error: pytest.fail(str(error)))
+        assert runs.seen == ["it begins", "it ends"] * term
+
+
 def test_one_that_outlives_its_term_ends_the_process() -> None:
     """Nothing else ends a thread, and the next leader runs it, too: the term waits for it."""
     go, over, errors = threading.Event(), threading.Event(), list[BaseException]()
@@ -213,7 +235,7 @@ def test_one_that_outlives_its_term_ends_the_process() -> None:
 
     group = Runnables(EventLoop())
     group.add(report)
-    work = TermWork("lease", lambda _: None, group, over=over, stopping=threading.Event())  # type: ignore[arg-type,return-value]
+    work = term_work(group, over)
     work.begin_runnables()
     over.set()
     ending = threading.Thread(target=work.end, args=(0.01, errors.append))
