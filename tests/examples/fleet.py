@@ -83,8 +83,12 @@ class Fleet:
         process.wait()
 
     def kill_leader(self, name: str) -> None:
-        """SIGKILL the leader, and release its lease, as if that had ended by now."""
+        """SIGKILL the leader, and release its lease, so that the other informer leads."""
         self.kill(name)
+        self.release_lease()
+
+    def release_lease(self) -> None:
+        """Release the lease of a leader that was killed, as if it had ended by now."""
         lock = LeaseLock(self._sandbox.client, NAMESPACE, self._name)
         record = lock.get(timeout=PATIENCE)
         assert record is not None

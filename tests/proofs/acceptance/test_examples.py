@@ -7,19 +7,23 @@ import pytest
 
 from distq import Client
 from distq.testing import Sandbox
-from examples.pod_set import POD_SET
+from examples.endpoint_slices import MANAGED, SERVICE_NAME, SLICE
+from examples.pod_set import POD, POD_SET
 from tests import ROOT
+from tests.examples import kubelet
 from tests.examples.conftest import sandbox as sandbox  # noqa: PLC0414 - a fixture
 from tests.examples.fleet import Fleet
-from tests.examples.pod_counts import PodCounts
+from tests.examples.kubelet import new_pod
+from tests.examples.owned_counts import OwnedCounts
 from tests.examples.test_fleets import rights_of
 from tests.examples.test_pod_set import new_pod_set
 
 SETS = 40
 """Each of three pods, and then of five, and of two."""
+SERVICES, PODS = 50, 3
 
 
-class Play:
+class PodSets:
     """PodSets in a namespace of their own."""
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -27,7 +31,7 @@ class Play:
         self.namespace = f"fleet-{uuid4().hex[:8]}"
         self.names = [f"set-{number:03}" for number in range(SETS)]
         self.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
-        self.pods = PodCounts(self.client, self.namespace)
+        self.pods = OwnedCounts(self.client, POD, self.namespace)
 
     def create(self, name: str, replicas: int) -> None:
         """Create a PodSet."""
@@ -52,9 +56,9 @@ class Play:
 @pytest.mark.slow
 @pytest.mark.parametrize("sandbox", ["real"], indirect=True)
 def test_no_pod_is_too_many_when_workers_and_leaders_die(sandbox: Sandbox, tmp_path: Path) -> None:
-    """A worker is killed between two pods, another under load, a leader too: no set ever has one too many."""
+    """While no process leads, a worker meets pods that the cache lacks, and makes no second ones."""
     sandbox.apply(ROOT / "examples" / "pod-set-crd.yaml")
-    play = Play(sandbox)
+    play = PodSets(sandbox)
     example, module = "examples.pod_set", "tests.examples.quick_pod_set"
     with Fleet(sandbox, example, module, tmp_path, *rights_of(example)) as fleet:
         fleet.start_informers()
@@ -65,11 +69,12 @@ def test_no_pod_is_too_many_when_workers_and_leaders_die(sandbox: Sandbox, tmp_p
         fleet.until(play.pods.look, "it hangs in the midst of its writes")
         loaded = fleet.start("worker", 2)
         fleet.until(lambda: sum(play.pods.look().values()) > SETS // 2, "the other works")
-        fleet.kill(held)
-        fleet.kill(loaded)
-        fleet.kill_leader("informer-1")
+        for name in ("informer-1", held, loaded):
+            fleet.kill(name)
         assert sum(play.pods.look().values()) < 3 * SETS, "the workers did not die under load"
-        fleet.start("worker", 3)
+        heir = fleet.start("worker", 3)
+        fleet.until(lambda: "already exists" in fleet.log(heir), "it asks for a pod that is there")
+        fleet.release_lease()
         fleet.until(lambda: fleet.is_at_rest("pod-sets") and play.has(3), "each set has its pods")
         assert set(play.pods.most.values()) == {3}
 
@@ -82,4 +87,76 @@ def test_no_pod_is_too_many_when_workers_and_leaders_die(sandbox: Sandbox, tmp_p
         play.scale(2, *play.names)
         fleet.until(lambda: fleet.is_at_rest("pod-sets") and play.has(2), "each set has fewer pods")
         assert {stream.lists for stream in fleet.inspector.streams("pod-sets")} == {0}
+        assert fleet.refusals() == []
+
+
+class Services:
+    """Services in a namespace of their own, and pods behind each."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.client: Client = sandbox.client
+        self.namespace = f"fleet-{uuid4().hex[:8]}"
+        self.names = [f"service-{number:03}" for number in range(SERVICES)]
+        self.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+        self.slices = OwnedCounts(self.client, SLICE, self.namespace)
+        self._wanted: dict[str, dict[str, str]] = {name: {} for name in self.names}
+
+    def create(self, service: str, number: int) -> None:
+        """Create a Service that asks for slices."""
+        label, _, value = MANAGED.partition("=")
+        metadata = {"name": service, "namespace": self.namespace, "labels": {label: value}}
+        spec = {"selector": {"app": service}, "ports": [{"port": 80}]}
+        self.client.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+        for each in range(PODS):
+            self.add(service, f"{service}-{each}", f"10.1.{number}.{each + 1}")
+
+    def add(self, service: str, name: str, ip: str) -> None:
+        """Let one more pod run behind a Service."""
+        pod = self.client.create(new_pod(self.namespace, name, {"app": service}))
+        kubelet.run(self.client, pod, ip=ip)
+        self._wanted[service][name] = ip
+
+    def remove(self, service: str, name: str) -> None:
+        """Delete a pod."""
+        self.client.delete(POD, f"{self.namespace}/{name}", grace_period=0)
+        del self._wanted[service][name]
+
+    def are_right(self) -> bool:
+        """Return whether each Service has its pods' addresses, and each of them once."""
+        found: dict[str, list[tuple[str, str]]] = {name: [] for name in self.names}
+        for slice_ in self.client.list(SLICE, self.namespace):
+            endpoints = slice_.get("endpoints") or []
+            addresses = [(each["targetRef"]["name"], each["addresses"][0]) for each in endpoints]
+            found[slice_["metadata"]["labels"][SERVICE_NAME]] += addresses
+        return all(sorted(found[name]) == sorted(self._wanted[name].items()) for name in self.names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sandbox", ["real"], indirect=True)
+def test_slices_are_right_after_workers_and_a_leader_died(sandbox: Sandbox, tmp_path: Path) -> None:
+    """Each Service has its pods once, also those that came and went meanwhile, and never a second slice."""
+    play = Services(sandbox)
+    example, module = "examples.endpoint_slices", "tests.examples.quick_endpoint_slices"
+    with Fleet(sandbox, example, module, tmp_path, *rights_of(example)) as fleet:
+        fleet.start_informers()
+        fleet.hold()
+        held = fleet.start("worker", 1)
+        for number, name in enumerate(play.names):
+            play.create(name, number)
+        fleet.until(play.slices.look, "it hangs in the midst of its writes")
+        loaded = fleet.start("worker", 2)
+        fleet.until(lambda: len(play.slices.look()) > SERVICES // 3, "the other works")
+        fleet.kill(held)
+        fleet.kill(loaded)
+        assert not play.are_right(), "the workers did not die under load"
+        fleet.kill_leader("informer-1")
+        for number, name in enumerate(play.names):
+            play.remove(name, f"{name}-0")
+            play.add(name, f"{name}-later", f"10.2.{number}.1")
+        fleet.start("worker", 3)
+        at_rest = "endpoint-slices"
+        fleet.until(lambda: fleet.is_at_rest(at_rest) and play.are_right(), "each Service has its pods")
+        play.slices.look()
+        assert set(play.slices.most.values()) == {1}
+        assert {stream.lists for stream in fleet.inspector.streams("endpoint-slices")} == {0}
         assert fleet.refusals() == []
