@@ -40,16 +40,22 @@ def the_block_can_be_pasted(text: str, reader: Reader) -> None:
     assert output.endswith("deployment.apps/web condition met\n")
 
 
+_SHOWS = {
+    "examples.cluster_secret": ("clustersecret registry", "reason: Synced"),
+    "examples.pod_set": ("podset web", "fullyLabeledReplicas: 3"),
+}
+"""What an example has reconciled, and what its status then has."""
+
+
 @runs("distq sandbox --manifest examples/")
 def the_example_can_be_tried(text: str, reader: Reader) -> None:
     """Run it until its object is reconciled, and print its manifests."""
     program("kubectl", package="kubernetes-client")
     tried, printed = text.splitlines()
     sandbox, _, run = tried.partition(" distq run ")
-    look = "kubectl get clustersecret registry --output yaml"
-    script = (
-        f"distq run {run} & until {look} | grep -q 'reason: Synced'; do sleep 0.1; done; kill $!; wait $!"
-    )
+    what, shows = _SHOWS[run]
+    look = f"kubectl get {what} --output yaml | grep -q '{shows}'"
+    script = f"distq run {run} & until {look}; do sleep 0.1; done; kill $!; wait $!"
     reader.run("bash", "-c", f"cd {ROOT} && {sandbox} bash -c {shlex.quote(script)}", **reader.bare)
     the_manifests_of_an_example_are_printed(printed, reader)
 
