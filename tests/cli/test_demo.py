@@ -55,9 +55,8 @@ def test_what_it_says_to_do_next_can_be_done(monkeypatch: pytest.MonkeyPatch) ->
         assert second in main.commands if first == "distq" else (ROOT / first).is_file()
 
 
-@pytest.mark.parametrize(
-    ("number", "status"), [pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow), (signal.SIGINT, 130)]
-)
+@pytest.mark.slow  # a desk sees it in a window: tests/proofs/first_contact/test_endings.py
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_an_interrupted_demo_leaves_no_process_behind(
     distq: CommandLine, number: signal.Signals, status: int, tmp_path: Path
 ) -> None:

@@ -24,8 +24,15 @@ def scene(connection: Connection, served: str) -> Iterator[str]:
         yield served
 
 
-@pytest.mark.parametrize("width", [390, 1300])
-@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        pytest.param(390, False, id="390-light"),
+        pytest.param(390, True, id="390-dark", marks=pytest.mark.slow),
+        pytest.param(1300, False, id="1300-light", marks=pytest.mark.slow),
+        pytest.param(1300, True, id="1300-dark"),
+    ],
+)
 def test_every_page_can_be_read(chromium: str, tmp_path: Path, scene: str, width: int, dark: bool) -> None:
     """Contrast of 4.5 at least, a name for all that acts or shows, one heading, nothing beyond the window."""
     with browser(chromium, tmp_path) as window:

@@ -162,8 +162,10 @@ def test_an_alert_fires_when_it_should_and_only_then(alert: str, tmp_path: Path)
                 "promql_expr_test": [{"expr": asked, "eval_time": LOOK, "exp_samples": samples}],
             }
         )
+    rules = [rule for rule in RULES if rule["alert"] == alert]  # evaluating the others is most of the time
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": [{"name": alert, "rules": rules}]}))
     file = tmp_path / "tests.yaml"
-    file.write_text(yaml.safe_dump({"rule_files": [str(MONITORING / "rules.yaml")], "tests": tests}))
+    file.write_text(yaml.safe_dump({"rule_files": ["rules.yaml"], "tests": tests}))
     promtool("test", "rules", file)
 
 

@@ -25,7 +25,9 @@ logger = logging.getLogger(__name__)
 
 @pytest.mark.conformance("RD-02")
 @pytest.mark.parametrize("redis_server", ["redis7"], indirect=True)
-@pytest.mark.parametrize("its_handlers", ["end-at-once", "wait-to-be-cancelled"])
+@pytest.mark.parametrize(
+    "its_handlers", ["end-at-once", pytest.param("wait-to-be-cancelled", marks=pytest.mark.slow)]
+)
 def test_a_frozen_worker_settles_nothing_that_others_took_over(
     outsider: Outsider, scene: Scene, its_handlers: str
 ) -> None:

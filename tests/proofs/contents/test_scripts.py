@@ -1,6 +1,7 @@
 """Each script beside each kind of garbage in each structure: it does its work, and no item vanishes."""
 
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 
@@ -13,6 +14,8 @@ from tests.support.populated import Populated, key
 HASHES = ("claims", "failures", "workers", "streams", "known", "meta")
 SORTED_SETS = ("ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions")
 ITEMS = ("ready", "suspects", "processing", "delayed", "dead")
+EACH = 3
+"""Of how many pairs of a script and a structure a desk tries one; CI tries all."""
 ENDED = {"turn": {b"held"}, "delete": {b"ready", b"again", b"later", b"poison", b"suspect"}}
 """What a call of a script takes out of the queue."""
 
@@ -34,8 +37,13 @@ def _run_beside(connection: Connection, script: str, plant: Sequence[Command], o
     assert before - _items(populated) <= ENDED.get(script, set()), odd
 
 
-@pytest.mark.parametrize("structure", HASHES)
-@pytest.mark.parametrize("script", scripts.names())
+def pairs(structures: Sequence[str]) -> list[object]:
+    """Return each script with each structure."""
+    found = enumerate(product(scripts.names(), structures))
+    return [pytest.param(*each, marks=[pytest.mark.slow] if place % EACH else []) for place, each in found]
+
+
+@pytest.mark.parametrize(("script", "structure"), pairs(HASHES))
 def test_a_script_works_beside_garbage_in_a_hash(connection: Connection, script: str, structure: str) -> None:
     """Every value of it at once, of each kind; but for whether the queue is paused, which is yes or no."""
     connection.execute("FLUSHALL")
@@ -46,8 +54,7 @@ def test_a_script_works_beside_garbage_in_a_hash(connection: Connection, script:
         _run_beside(connection, script, plant, text)
 
 
-@pytest.mark.parametrize("structure", SORTED_SETS)
-@pytest.mark.parametrize("script", scripts.names())
+@pytest.mark.parametrize(("script", "structure"), pairs(SORTED_SETS))
 def test_a_script_works_beside_garbage_scores(connection: Connection, script: str, structure: str) -> None:
     """All members at once, with each kind of score."""
     connection.execute("FLUSHALL")
