@@ -42,12 +42,14 @@ else
   if by_flow then call('HDEL', arrivals, unpack(ended)) end
   if n_failures > 0 then n_failures = n_failures - call('HDEL', failures, unpack(ended)) end
   if n_dirty > 0 then
+    --- @include scores
+    local again = scores(dirty, ended)
     local added_again, clean = { 'ZADD', ready, 'LT' }, { 'ZREM', dirty }
-    for i, score in ipairs(call('ZMSCORE', dirty, unpack(ended))) do
-      if score then
-        added_again[#added_again + 1] = score
-        added_again[#added_again + 1] = ended[i]
-        clean[#clean + 1] = ended[i]
+    for _, item in ipairs(ended) do
+      if again[item] then
+        added_again[#added_again + 1] = again[item]
+        added_again[#added_again + 1] = item
+        clean[#clean + 1] = item
       end
     end
     if #clean > 2 then
