@@ -293,6 +293,16 @@ MUTANTS = [
     Mutant("a handle changes what a user said", "(before ~= '' and replaces == '')", "false"),
     Mutant("unbounded take-back", "local at_most = 100", "local at_most = 1000", many=True),
     Mutant("unbounded promotion", "math.max(want, 100))", "1000)", many=True),
+    Mutant(
+        "of a small set only the first", "call('ZRANGE', key, '0', '-1')", "call('ZRANGE', key, '0', '0')"
+    ),
+    Mutant("dirty not seen alone", "local n_dirty = more > 0 and", "local n_dirty = more > 1 and"),
+    Mutant(
+        "the claim of another, of claims read together",
+        "held[all[i]] = all[i + 1]",
+        "held[all[i]] = all[2]",
+        many=True,
+    ),
 ]
 
 
