@@ -300,7 +300,7 @@ class Inspector:
         """
         if fair_by not in (None, "namespace"):
             raise ConfigError(f"bad fair_by {fair_by!r:.80}. Give namespace, or None.")
-        _, before = self._existing(queue).share(fair_by or "none")
+        before = self._existing(queue).share(fair_by or "none")
         return None if before in ("", "none") else before
 
     def trace_on(

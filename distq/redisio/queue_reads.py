@@ -111,8 +111,8 @@ def heads(store: QueueStore, state: Literal["ready", "dirty"]) -> Read[dict[int,
 
 
 def _is_fair(store: QueueStore) -> Read[list[int]]:
-    """Return whether items of the queue enter it by their flows, or did."""
-    found = yield store.commands(("EXISTS", "arrivals"))
+    """Return how many items entered the queue by their flows: none where it is not fair."""
+    found = yield store.commands(("HLEN", "arrivals"))
     return found
 
 
@@ -195,7 +195,7 @@ class Level:
 def levels(store: QueueStore, priorities: Collection[int]) -> Read[dict[int, Level]]:
     """Count what is ready and dirty at some priorities."""
     commands = (command for priority in priorities for command in _level_of(priority))
-    is_fair, *replies = yield store.commands(("EXISTS", "arrivals"), *commands)
+    is_fair, *replies = yield store.commands(("HLEN", "arrivals"), *commands)
     found = {
         priority: _level(*replies[start : start + 5])
         for priority, start in zip(priorities, range(0, len(replies), 5), strict=True)

@@ -117,10 +117,9 @@ class QueueStore:
         self.connection.execute("UNLINK", *(self.key(name) for name in sorted(structures)))
         self.connection.execute("HDEL", queues_key(self.connection.prefix), self.name)
 
-    def share(self, fair_by: str) -> tuple[str, str]:
-        """Make the queue fair by namespace or none; return by what it is so now, and was, "" if none said."""
-        now, before = self.run("fair_by", fair_by=fair_by, replaces="1")
-        return now.decode(), before.decode()
+    def share(self, fair_by: str) -> str:
+        """Make the queue fair by namespace or none; return by what it was before, "" if nothing was said."""
+        return text_of(self.run("share", fair_by=fair_by))
 
     def pause(self) -> bool:
         """Stop claims; return False where they were stopped already."""
@@ -170,9 +169,9 @@ class QueueStore:
         What a user or a newer distq said about it stays; that is logged once.
         """
         script = scripts.load("fair_by")
-        inputs = script.bind(self.key, {"fair_by": self._fair_by, "replaces": ""})
+        inputs = script.bind(self.key, {"fair_by": self._fair_by})
         try:
-            fair_by, _ = self.connection.evaluate(script.source, script.sha, inputs)
+            fair_by = self.connection.evaluate(script.source, script.sha, inputs)
         except RedisRefused as error:
             if "is full" not in str(error):
                 raise

@@ -46,21 +46,21 @@ _LOOK = _COUNT + (
 )
 
 ROLES = {
-    "producer": Role(("add", "add_after"), _HANDLE),
+    "producer": Role(("add", "add_after", "fair_by"), _HANDLE),
     "worker": Role(
         (
-            *("add", "add_after", "cache/read", "cache/write", "close", "forget", "forgive"),
-            *("heartbeat", "open", "turn"),
+            *("add", "add_after", "cache/read", "cache/write", "close", "fair_by", "forget"),
+            *("forgive", "heartbeat", "open", "turn"),
         ),
         _HANDLE + "blpop client|id client|unblock hgetall hmget",
     ),
     "informer": Role(
-        ("cache/read", "catch_up", "caught_up", "commit"),
+        ("cache/read", "catch_up", "caught_up", "commit", "fair_by"),
         _KNOW + _COUNT + "hgetall hmget hscan hsetnx zrangebylex zrevrangebyscore zscan",
     ),
     "viewer": Role((), _LOOK),
     "operator": Role(
-        ("add", "add_after", "commit", "delete", "park", "pause", "requeue", "resume", "trace"),
+        ("add", "add_after", "commit", "delete", "park", "pause", "requeue", "resume", "share", "trace"),
         _LOOK + "hexists xadd xdel",
     ),
     "candidate": Role(("election/write",), "hmget", keys="elections"),

@@ -23,7 +23,7 @@ from tests.workqueue.machine import QueueMachine, run
 
 SCRIPTS = [
     *("add", "add_after", "catch_up", "caught_up", "close", "commit", "delete", "fair_by", "forget"),
-    *("forgive", "heartbeat", "open", "park", "pause", "requeue", "resume", "trace", "turn"),
+    *("forgive", "heartbeat", "open", "park", "pause", "requeue", "resume", "share", "trace", "turn"),
 ]
 SCRIPT_KEYS = [
     (name, each)

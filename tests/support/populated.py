@@ -27,7 +27,7 @@ class Populated:
         self.store = StreamKeys(connection, "foos", STREAM)
         self.time = NOW
         self.turns = 0
-        self.run("fair_by", fair_by="namespace", replaces="")
+        self.run("share", fair_by="namespace")
         self.session = self.open("mine")
         self.add("held", "again", "backs-off")
         self.fence, _ = self.turn("first", [], want=3)
@@ -107,6 +107,8 @@ class Populated:
 
     def inputs(self, script: str) -> dict[str, Any]:
         """Return inputs with which a script changes the queue, which is made such that it can."""
+        if script == "fair_by":
+            self.connection.execute("HDEL", self.store.key("meta"), "fair_by")
         if script == "resume":
             self.run("pause")
         if script == "caught_up":
@@ -148,7 +150,8 @@ class Populated:
             "requeue": {"state": "", "items": ["backs-off", "later", "poison", "held", "suspect"]},
             "catch_up": {"epoch": "8", "timeout": 120 * SECOND},
             "caught_up": {"epoch": "8"},
-            "fair_by": {"fair_by": "none", "replaces": "1"},
+            "fair_by": {"fair_by": "namespace"},
+            "share": {"fair_by": "none"},
             "pause": {},
             "resume": {},
             "park": {"why": "by hand", "items": ["ready", "later", "held", "poison", "suspect"]},

@@ -290,7 +290,11 @@ MUTANTS = [
         "if n_arrivals > 0 and #forget > 2 then call('HDEL'",
         "if false then call('HDEL'",
     ),
-    Mutant("a handle changes what a user said", "(before ~= '' and replaces == '')", "false"),
+    Mutant(
+        "a handle changes what a user said",
+        "if before then return before end\ncall('ZREM', flows",
+        "call('ZREM', flows",
+    ),
     Mutant("unbounded take-back", "local at_most = 100", "local at_most = 1000", many=True),
     Mutant("unbounded promotion", "math.max(want, 100))", "1000)", many=True),
     Mutant(

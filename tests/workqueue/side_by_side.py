@@ -146,8 +146,8 @@ class SideBySide:
     def share(self, fair_by: str, *, replaces: bool) -> None:
         """Make the queue fair, or not."""
         expected = self.state.items.share(fair_by, replaces=replaces)
-        reply = self._run("fair_by", fair_by=fair_by, replaces="1" if replaces else "")
-        assert tuple(map(bytes.decode, reply)) == expected
+        reply = self._run("share" if replaces else "fair_by", fair_by=fair_by)
+        assert reply.decode() == expected[replaces]
 
     def take_token(self) -> bool:
         """Wake up, as a sleeper does; the turn that follows is the caller's."""

@@ -196,10 +196,15 @@ class Replay:
         del time
         return _same("S10", self.state.caught_up(epoch), entry.reply)
 
-    def _fair_by(self, entry: TracedCall, *, time: int, fair_by: str, replaces: str) -> Difference | None:
+    def _fair_by(self, entry: TracedCall, *, time: int, fair_by: str) -> Difference | None:
         del time
-        modelled = self.state.items.share(fair_by, replaces=bool(replaces))
-        return _same("S5", list(modelled), _texts(entry.reply))
+        now, _ = self.state.items.share(fair_by, replaces=False)
+        return _same("S5", now, _texts(entry.reply))
+
+    def _share(self, entry: TracedCall, *, time: int, fair_by: str) -> Difference | None:
+        del time
+        _, before = self.state.items.share(fair_by, replaces=True)
+        return _same("S5", before, _texts(entry.reply))
 
     def _trace(self, entry: TracedCall, **_: Any) -> Difference | None:
         """Change nothing: who looks is no part of the queue."""

@@ -102,6 +102,10 @@ class ModelRedis:
         answer = self.state.commit(self.clock(), _text(inputs["stream"]), commit_of(inputs))
         return [word.encode() if isinstance(word, str) else word for word in answer]
 
+    def _fair_by(self, inputs: Inputs) -> bytes:
+        now, _ = self.state.items.share(inputs["fair_by"], replaces=False)
+        return now.encode()
+
     def _turn(self, inputs: Inputs) -> Any:
         number, nonce = session_of(inputs)
         limit, revive_after = inputs["fleet_concurrency"], inputs["revive_after"]

@@ -32,11 +32,12 @@ FAULTS = (
 
 @dataclass(frozen=True)
 class Schedule:
-    """The actions; whether keys are those of the objects' owners; the period of resyncs, in seconds."""
+    """The actions; whether keys are those of the objects' owners; s between resyncs; whether it is fair."""
 
     actions: Sequence[Action]
     mapped: bool = False
     resync: float = 0.0
+    fair: bool = False
 
     def without(self, start: int, end: int) -> "Schedule":
         """Return it without some of its actions."""
@@ -44,13 +45,15 @@ class Schedule:
 
     def dump(self) -> str:
         """Return it as a line of JSON."""
-        return json.dumps({"mapped": self.mapped, "resync": self.resync, "actions": self.actions})
+        about = {"mapped": self.mapped, "resync": self.resync, "fair": self.fair}
+        return json.dumps(about | {"actions": self.actions})
 
     @classmethod
     def load(cls, line: str) -> "Schedule":
         """Read what ``dump`` wrote."""
         fields = json.loads(line)
-        return cls([tuple(action) for action in fields["actions"]], fields["mapped"], fields["resync"])
+        actions = [tuple(action) for action in fields["actions"]]
+        return cls(actions, fields["mapped"], fields["resync"], fields.get("fair", False))
 
 
 def schedule_of(seed: int) -> Schedule:
@@ -64,7 +67,7 @@ def schedule_of(seed: int) -> Schedule:
         actions += _quiet(rng)
     for _ in range(rng.randrange(3, 8)):
         actions += _phase(rng, loses=loses)
-    return Schedule(actions, mapped, resync)
+    return Schedule(actions, mapped, resync, fair=rng.random() < 0.5)
 
 
 def _quiet(rng: random.Random) -> list[Action]:

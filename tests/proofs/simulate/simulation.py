@@ -53,6 +53,8 @@ class Simulation:
         self._lost_at = 0
         self._shortened_until = 0.0
         self._clock_went_back = False
+        if schedule.fair:
+            self.redis.run("fair_by", {"fair_by": "namespace"})
         self._saved: list[tuple[Saved, Segment]] = [(self.redis.save(), self.history.save())]
         self._violation: Violation | None = None
         self._ghosts: dict[str, deque[tuple[str, Inputs]]] = {

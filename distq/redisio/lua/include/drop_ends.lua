@@ -8,6 +8,6 @@
     call('ZREMRANGEBYSCORE', flows, math.ldexp(0.5, exponent), last)
   end
   if call('ZCARD', ready) == 0 then
-    call('UNLINK', flows)
-    if call('ZCARD', processing) + call('ZCARD', suspects) == 0 then call('UNLINK', arrivals) end
+    call('DEL', flows)
+    if call('ZCARD', processing) + call('ZCARD', suspects) == 0 then call('DEL', arrivals) end
   end
