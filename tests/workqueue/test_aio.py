@@ -9,6 +9,8 @@ from distq.errors import InvalidKey, QueueFull, RedisUnavailable
 from distq.redisio.connection import Connection
 from distq.workqueue import aio
 from distq.workqueue.aio import AsyncQueue
+from distq.workqueue.engine import RateLimitedAdd
+from distq.workqueue.interface import Turn
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
 
@@ -82,11 +84,12 @@ def test_a_failure_that_redis_did_not_answer_counts_for_its_own_coroutine_alone(
     """The next call of its thread may be another coroutine's, which counts a failure of its own."""
     queue = MemoryQueue("foos")
     turn, answers = queue._session.turn, [True, False]
+    entries: list[object] = []
 
-    def unanswered(*args: object) -> object:
-        turned = turn(*args)  # type: ignore[arg-type]
+    def unanswered(made: list[RateLimitedAdd], want: int) -> Turn:
+        entries.extend(made)
         if answers.pop():
-            return turned
+            return turn(made, want)
         raise RedisUnavailable("no answer")
 
     monkeypatch.setattr(queue._session, "turn", unanswered)
@@ -98,4 +101,6 @@ def test_a_failure_that_redis_did_not_answer_counts_for_its_own_coroutine_alone(
         await queue.aio.add_rate_limited("a")
 
     asyncio.run(fail())
-    assert queue.num_requeues("a") == 2
+    first, second = entries
+    assert first is not second, "the second would repeat the first one's call"
+    assert queue.num_requeues("a") == 1
