@@ -17,7 +17,7 @@ from distq import (
     set_controller_reference,
 )
 from distq.client.raw import RawClient
-from distq.errors import ApiError, Conflict
+from distq.errors import ApiError, Conflict, ReconcileFailed
 from distq.testing import FakeClock, Sandbox
 from distq.testing.apiserver import EmulatedApiServer
 from examples import pod_set as example
@@ -228,8 +228,8 @@ def test_a_pod_set_that_was_deleted_meanwhile_adopts_nothing(
 
 
 @ON_THE_EMULATOR
-def test_what_is_refused_is_asked_once_and_said(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A quota, say: a condition and an event name it until it is gone, and no reconcile asks for all pods."""
+def test_what_is_refused_is_said_and_not_asked_for_all(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quota, say: batches of 1, 2, 4 pods meet it; a condition and an event name it until it is gone."""
     create = Client.create
     asked: list[str] = []
 
@@ -237,17 +237,20 @@ def test_what_is_refused_is_asked_once_and_said(play: Play, monkeypatch: pytest.
         if obj["kind"] != "Pod":
             return create(client, obj)
         asked.append(obj["metadata"]["name"])
+        if len(asked) <= 3:
+            return create(client, obj)
         raise ApiError("exceeded quota: pods", status=403, reason="Forbidden")
 
     with monkeypatch.context() as patched:
         patched.setattr(Client, "create", refuse)
         play.client.create(new_pod_set(play.namespace, replicas=50))
-        with pytest.raises(Exception, match="exceeded quota"):
+        with pytest.raises(ReconcileFailed, match="exceeded quota"):
             play.run()
-    assert len(asked) == 1
+    assert len(asked) == 1 + 2 + 4
     failure = play.failure()
     assert failure is not None
     assert (failure["reason"], failure["message"]) == ("FailedCreate", "exceeded quota: pods")
+    assert "FailedCreate" in play.events()
     play.run(on_failure="retry")
     assert play.failure() is None
     assert len(play.own()) == 50
