@@ -3,8 +3,9 @@
 import secrets
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from queue import Empty as NothingCame
 from queue import SimpleQueue
 from statistics import median
@@ -78,9 +79,15 @@ def bench(*, settings: Settings, as_json: bool, seconds: float) -> None:
 
 
 def _measured(queue: "Queue", connection: "Connection", seconds: float) -> Iterator[Figure]:
-    progress, phases = Progress(), {"round trip": _round_trips, "batches": _batches, "singly": _singly}
+    phases: dict[str, Callable[[Queue, Connection, float], Iterator[Figure]]] = {
+        "round trip": _round_trips,
+        "batches": partial(_cycles, size=BATCH),
+        "singly": partial(_cycles, size=1),
+        "wake-up": _wake_ups,
+    }
+    progress = Progress()
     try:
-        for name, phase in (phases | {"wake-up": _wake_ups}).items():
+        for name, phase in phases.items():
             progress.show(f"measuring: {name}")
             yield from phase(queue, connection, time.monotonic() + seconds * _SHARES[name])
     finally:
@@ -95,14 +102,6 @@ def _round_trips(queue: "Queue", connection: "Connection", until: float) -> Iter
         connection.execute("PING")
         took.append(time.perf_counter() - began)
     yield from _delays("round trip", took)
-
-
-def _batches(queue: "Queue", connection: "Connection", until: float) -> Iterator[Figure]:
-    return _cycles(queue, connection, until, BATCH)
-
-
-def _singly(queue: "Queue", connection: "Connection", until: float) -> Iterator[Figure]:
-    return _cycles(queue, connection, until, 1)
 
 
 def _cycles(queue: "Queue", connection: "Connection", until: float, size: int) -> Iterator[Figure]:
@@ -211,7 +210,6 @@ def _expectation(rows: Sequence[Figure]) -> str:
 
 
 def _remove(queue: "Queue", connection: "Connection") -> None:
-    """Remove all keys of the queue."""
     from distq.redisio.queue_store import QueueStore
 
     try:

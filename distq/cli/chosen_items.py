@@ -13,8 +13,7 @@ from distq.cli.completion import complete_key, complete_queue
 from distq.cli.help import with_parameters
 from distq.cli.items import remedy_of_unmapped
 from distq.cli.output import escape, note
-from distq.cli.progress import Progress, bar
-from distq.cli.questions import confirm
+from distq.cli.progress import Progress, bar, confirm
 from distq.cli.queue_access import STATES, inspector_of, require_queue
 from distq.config import Settings
 from distq.wording import counted

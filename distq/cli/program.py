@@ -25,15 +25,13 @@ from distq.cli.init.command import init
 from distq.cli.items import items
 from distq.cli.manifests.command import manifests
 from distq.cli.output import escape, lead_nowhere, note, printing
-from distq.cli.pausing import pause, resume
 from distq.cli.processes import leader, workers
+from distq.cli.queue_changes import pause, resume, resync, trace
 from distq.cli.queues import queues
 from distq.cli.repair import add, delete, park, requeue
-from distq.cli.resync import resync
 from distq.cli.run import informer, run, worker
 from distq.cli.sandbox import sandbox
 from distq.cli.top.command import top
-from distq.cli.tracing import trace
 from distq.errors import DistqError, LeaseLost, NoSlotLeft, Stalled, Unsettled
 
 UNSETTLED, NO_SLOT_LEFT, INTERRUPTED = 3, 4, 130

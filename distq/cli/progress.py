@@ -1,9 +1,11 @@
-"""Progress on stderr of commands that wait."""
+"""What commands print on stderr while they wait, and ask there before a change."""
 
 import sys
 import time
 
 import click
+
+from distq.errors import ConfigError
 
 POLL_INTERVAL = 0.2
 """Seconds between two looks at what is waited for."""
@@ -41,3 +43,13 @@ class Progress:
         """End the line."""
         if self._on_terminal and self._shown is not None:
             click.echo(err=True)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask, unless ``yes``; exit 1 for a no. Raises ConfigError without a terminal."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError(f"not asked: {question.removesuffix('?')}: no terminal to answer on. Add --yes.")
+    if not click.confirm(question, err=True):
+        raise click.ClickException("nothing changed.")

@@ -1,23 +1,38 @@
-"""The command that starts an embedded Valkey and API server, for a terminal or around one command."""
+"""The command that starts an embedded Valkey and API server, for a terminal or around one command.
+
+An interactive bash reads its owner's files first, which may set PATH, KUBECONFIG and the prompt as if there
+were no sandbox; so the sandbox's settings come after them.
+"""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from distq.cli import help as commands
-from distq.cli import shell
+from distq.cli.completion import script
 from distq.cli.output import note, print_json
 from distq.cli.signals import leave_on_signals, pass_on, sleep_until_signal, status_of
 from distq.extras import require_extra
 
 if TYPE_CHECKING:
     from distq.testing.sandbox import Sandbox
+
+MARK = "(distq sandbox) "
+
+_LOGIN = {"-l", "--login", "-il", "-li"}
+_OWN_FILES = "if [ -r ~/.bashrc ]; then . ~/.bashrc; fi"
+_OWN_LOGIN_FILES = """if [ -r /etc/profile ]; then . /etc/profile; fi
+for own in ~/.bash_profile ~/.bash_login ~/.profile; do
+    if [ -r "$own" ]; then . "$own"; break; fi
+done
+unset own"""
 
 
 @commands.command(
@@ -63,13 +78,13 @@ def _print_variables(started: "Sandbox", as_json: bool) -> None:
 def _run(command: Sequence[str], started: "Sandbox") -> int:
     """Run the command; signals for us are for it, and its status is ours."""
     settings = started.environment | started.guard.environment
-    if shell.is_interactive(command):
+    if _is_interactive(command):
         note(f"# distq sandbox: {_what_runs(started)}.")
         note(
             "# distq, kubectl and your programs find both. Leave with exit; all that runs in here ends then."
         )
-        command = shell.interactive(command, settings, started.guard.folder)
-    environment = shell.with_programs(os.environ | settings)
+        command = _interactive(command, settings, started.guard.folder)
+    environment = _with_programs(os.environ | settings)
     children, early = list[subprocess.Popen[bytes]](), list[int]()
 
     def receive(number: int, _frame: object) -> None:
@@ -100,3 +115,34 @@ def _end_programs(started: "Sandbox") -> None:
     ended = started.guard.end_all(but={started.valkey.pid})
     if ended:
         note(f"# ended {ended} program{'' if ended == 1 else 's'} that still ran inside")
+
+
+def _is_interactive(command: Sequence[str]) -> bool:
+    """Return whether the command is an interactive bash at a terminal."""
+    name, *options = command
+    return Path(name).name == "bash" and {*options} <= {"-i", *_LOGIN} and os.isatty(0)
+
+
+def _with_programs(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment in whose PATH ``distq`` is found, also where the virtualenv is not activated."""
+    programs = str(Path(sys.executable).parent)
+    path = environment.get("PATH", os.defpath)
+    if path.split(os.pathsep)[0] != programs:
+        path = f"{programs}{os.pathsep}{path}"
+    return {**environment, "PATH": path}
+
+
+def _interactive(command: Sequence[str], settings: Mapping[str, str], folder: Path) -> list[str]:
+    """Return the command with a file in ``folder`` that it reads at its start."""
+    name, *options = command
+    programs = shlex.quote(str(Path(sys.executable).parent))
+    lines = [
+        _OWN_FILES if _LOGIN.isdisjoint(options) else _OWN_LOGIN_FILES,
+        f'export PATH={programs}:"$PATH"',
+        *(f"export {variable}={shlex.quote(value)}" for variable, value in settings.items()),
+        f'PS1="{MARK}$PS1"',
+        script("bash"),
+    ]
+    start = folder / "bashrc"
+    start.write_text("\n".join(lines) + "\n")
+    return [name, "--rcfile", str(start), "-i"]

@@ -18,7 +18,6 @@ Value = TypeVar("Value")
 def _in_thread(
     method: Callable[Concatenate[Client, Arguments], Value],
 ) -> "Callable[Concatenate[AsyncClient, Arguments], Coroutine[Any, Any, Value]]":
-    """Return the method as a coroutine function."""
 
     @functools.wraps(method)
     async def call(self: "AsyncClient", /, *args: Arguments.args, **named: Arguments.kwargs) -> Value:

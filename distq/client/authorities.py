@@ -32,7 +32,6 @@ def authorities(kubeconfig: str | os.PathLike[str] | None, context: str | None) 
 
 
 def _of_kubeconfig(path: str, context: str | None) -> str:
-    """Return the bundle of the context's cluster."""
     from kubernetes.config.kube_config import KubeConfigMerger
 
     merged = KubeConfigMerger(path).config

@@ -64,7 +64,7 @@ class Client(RawClient):
     ) -> None:
         super().__init__(kubeconfig, context=context, timeout=timeout)
         self._field_manager = field_manager
-        self._discovery = Discovery(lambda path: self._json("GET", path))
+        self._discovery = Discovery(lambda path: self._decode(self.request("GET", path), "GET", path))
         self._recorder = EventRecorder(self, field_manager)
         self._cluster_ids: dict[str, str] = {}
         self._dropped_zeros = DroppedZeros()
@@ -348,9 +348,6 @@ class Client(RawClient):
             if not missing_object(error):
                 self.forget(kind)
             raise
-
-    def _json(self, method: str, path: str) -> Any:
-        return self._decode(self.request(method, path), method, path)
 
     def _decode(self, body: bytes, method: str, path: str) -> Any:
         try:

@@ -44,7 +44,8 @@ def response_error(what: str, response: Response, origin: str) -> ApiError:
     """Return the error for an answer of 300 or more; ``what`` was asked for, by credentials of ``origin``."""
     body = _status_object(response.data)
     reason = str(body.get("reason") or response.reason or "")
-    cause = _one_line(str(body.get("message") or _text(response.data) or response.reason or "no message"))
+    text = response.data[:200].decode(errors="replace")
+    cause = _one_line(str(body.get("message") or text or response.reason or "no message"))
     message = f"{what}: {response.status} {cause.rstrip('.')}. "
     seconds = _retry_after(response.headers.get("Retry-After"), body)
     if response.status == 429:
@@ -141,10 +142,6 @@ def _retry_after(header: str | None, body: Mapping[str, Any]) -> float | None:
         except (ValueError, OverflowError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _text(data: bytes) -> str:
-    return data[:200].decode(errors="replace")
 
 
 def _one_line(text: str) -> str:

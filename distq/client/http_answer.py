@@ -4,9 +4,8 @@ import http.client
 import re
 import socket
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeVar
 
 import urllib3
 
@@ -25,29 +24,9 @@ _FRAMING = re.compile(
 )
 
 
-class Response(Protocol):
-    """A whole answer: a plain one, or urllib3's."""
-
-    @property
-    def status(self) -> int:
-        """Return its status."""
-
-    @property
-    def reason(self) -> str | None:
-        """Return the words beside the status."""
-
-    @property
-    def headers(self) -> Mapping[str, str]:
-        """Return its headers, by names in any case."""
-
-    @property
-    def data(self) -> bytes:
-        """Return its body."""
-
-
 @dataclass(slots=True)
 class PlainAnswer:
-    """A plain answer; its headers are read when somebody asks for them. See ``Response``."""
+    """A plain answer; its headers are read when somebody asks for them."""
 
     status: int
     data: bytes
@@ -67,6 +46,11 @@ class PlainAnswer:
             name, _, value = line.partition(":")
             headers.add(name, value.strip())
         return headers
+
+
+Response = PlainAnswer | urllib3.BaseHTTPResponse
+"""A whole answer."""
+AnyResponse = TypeVar("AnyResponse", bound=Response)
 
 
 def plain_answer(received: bytes, sock: socket.socket, deadline: float) -> tuple[PlainAnswer | None, bool]:
@@ -111,7 +95,6 @@ def _plain_length(lines: bytes) -> int | None:
 
 
 def _whole(sock: socket.socket, data: bytes, length: int, deadline: float) -> bytes:
-    """Receive the rest of a body."""
     parts, left = [data], length - len(data)
     while left:
         set_time_left(sock, deadline)

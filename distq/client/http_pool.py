@@ -9,7 +9,7 @@ import re
 import ssl
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import urllib3
 from urllib3.connectionpool import HTTPConnectionPool
@@ -56,16 +56,12 @@ class LeanPool(HTTPConnectionPool):
                 exchange = partial(cast("Exchange", connection).exchange, method, url, headers, body, timeout)
                 return self._exchange_on(connection, exchange, url)
             self._put_conn(connection)
-        return self.urlopen(
-            method,
-            url,
-            body=body,
-            headers=headers,
-            timeout=timeout_of(timeout),
-            retries=False,
-            redirect=False,
-            assert_same_host=False,
-        )
+        return self.send(method, url, headers=headers, body=body, timeout=timeout_of(timeout))
+
+    def send(self, method: str, url: str, **options: Any) -> urllib3.BaseHTTPResponse:
+        """Send a request, by urllib3's options, and return its answer as soon as its head is there."""
+        request = self.request if "fields" in options else self.urlopen  # which the typed API may leave to it
+        return request(method, url, retries=False, redirect=False, assert_same_host=False, **options)
 
     def _exchange_on(
         self, connection: "BaseHTTPConnection", exchange: Callable[[], Response], url: str

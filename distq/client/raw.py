@@ -21,10 +21,10 @@ from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError, SSLEr
 from distq.client import credentials
 from distq.client.authorities import authorities
 from distq.client.error_mapping import response_error
-from distq.client.http_answer import Response
-from distq.client.http_pool import CONNECT_TIMEOUT, timeout_of
+from distq.client.http_answer import AnyResponse, Response
+from distq.client.http_pool import CONNECT_TIMEOUT, LeanPool, timeout_of
 from distq.client.objects import encode
-from distq.client.transport import AnyResponse, Transport
+from distq.client.transport import Transport
 from distq.config import kubeconfig_variable
 from distq.errors import ApiError, ConfigError, short_tracebacks
 from distq.seconds import Duration, in_seconds
@@ -101,7 +101,9 @@ class RawClient:
         if body is not None:
             body, headers["Content-Type"] = encode(body), content_type
         if max_bytes is None:
-            return self._exchange(method, path, query=query, body=body, headers=headers, timeout=seconds).data
+            options = {"query": query, "body": body, "headers": headers, "timeout": seconds}
+            answer: Response = self._authorized(LeanPool.exchange, method, path, **options)
+            return self._good(method, path, answer).data
         send = functools.partial(
             self._send,
             method,
@@ -159,17 +161,11 @@ class RawClient:
 
         return api_client(self._connected, self._answered, self._timeout)
 
-    def _exchange(self, method: str, path: str, **options: Any) -> Response:
-        """Return the whole answer to a request, if it is a good one."""
-        return self._good(method, path, self._authorized(Transport.exchange, method, path, **options))
-
     def _send(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
-        """Return the answer to a request, if it is a good one."""
         return self._good(method, path, self._answered(method, path, **options))
 
     def _answered(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
-        """Return the answer to a request, whatever its status."""
-        return self._authorized(Transport.send, method, path, **options)
+        return self._authorized(LeanPool.send, method, path, **options)
 
     def _good(self, method: str, path: str, response: AnyResponse) -> AnyResponse:
         """Return an answer; raise ApiError for one that refuses."""
@@ -182,12 +178,12 @@ class RawClient:
     ) -> AnyResponse:
         """Send with today's credentials; those that are refused are read anew, once."""
         transport = self._connected()
-        response = send(transport, method, path, **options)
+        response = transport.ask(send, method, path, **options)
         if response.status == 401:
             if isinstance(response, urllib3.BaseHTTPResponse):
                 response.drain_conn()
             transport = self._reconnected(transport)
-            response = send(transport, method, path, **options)
+            response = transport.ask(send, method, path, **options)
         return response
 
     def _connected(self) -> Transport:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from distq.client.objects import Object, metadata, resource_text, title
+from distq.client.objects import Object, metadata, reference, resource_text, title
 from distq.errors import ConfigError
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -46,8 +46,8 @@ class RecordedEvent:
 def finder_of(about: About, field_path: str) -> Callable[[], Object | None]:
     """Return what finds the reference to an object: now, or when the event is sent."""
     if not callable(about):
-        reference = _reference(about, field_path)
-        return lambda: reference
+        found_now = _reference(about, field_path)
+        return lambda: found_now
 
     def find() -> Object | None:
         found = about()
@@ -63,10 +63,7 @@ def _reference(about: Object, field_path: str) -> Object:
     resource_text(about)
     if not metadata(about).get("name"):
         raise ConfigError(f"bad object {title(about)}: no metadata.name. Give an object that exists.")
-    names = ("namespace", "name", "uid", "resourceVersion")
-    reference = {name: metadata(about).get(name) for name in names} | {"fieldPath": field_path}
-    kind = {"apiVersion": about["apiVersion"], "kind": about["kind"]}
-    return kind | {name: value for name, value in reference.items() if value}
+    return reference(about) | ({"fieldPath": field_path} if field_path else {})
 
 
 def content_of(reason: str, message: str, kind: str) -> Object:

@@ -20,7 +20,7 @@ from distq.client.event_drops import EventDrops
 from distq.client.objects import Object
 from distq.client.recorded_event import About, RecordedEvent, content_of, finder_of
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.errors import ApiError, NotFound
+from distq.errors import ApiError, NotFound, causes_of
 
 MOST_WAITING = 1000
 """How many events wait to be sent; what comes then is dropped."""
@@ -201,11 +201,8 @@ def _delay_after(error: ApiError, number: int) -> float | None:
 
 def _is_expected(error: ApiError) -> bool:
     """Return whether it exists already, or its namespace is being deleted: no loss."""
-    details = error.answer.get("details")
-    causes = details.get("causes") if isinstance(details, dict) else None
-    return error.status == 409 or any(
-        isinstance(each, dict) and each.get("reason") == "NamespaceTerminating" for each in causes or ()
-    )
+    causes = causes_of(error.answer)
+    return error.status == 409 or any(each.reason == "NamespaceTerminating" for each in causes)
 
 
 _recorders: "weakref.WeakSet[EventRecorder]" = weakref.WeakSet()

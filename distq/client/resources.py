@@ -163,7 +163,6 @@ class Discovery:
 
 
 def _resources(api_version: str, document: Any) -> Iterator[Resource]:
-    """Read an APIResourceList."""
     entries = document.get("resources") or ()
     names = {entry["name"] for entry in entries}
     for entry in entries:

@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
 import urllib3
@@ -16,19 +16,17 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning, ProtocolError,
 
 from distq.client import credentials
 from distq.client.error_mapping import no_answer
-from distq.client.http_answer import Response
+from distq.client.http_answer import AnyResponse
 from distq.client.http_pool import LeanPool, lean
-from distq.client.request_span import within_span
 from distq.config import kubeconfig_variable
 from distq.errors import ApiError
+from distq.spans import SpanFailure, current_provider, failure_of
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
 IDLE_CONNECTIONS = 64
 _OWN_HEADERS = {"User-Agent": "distq", "Accept-Encoding": "identity"}
-
-AnyResponse = TypeVar("AnyResponse", bound=Response)
 
 _logger = logging.getLogger("distq")
 _warned_of: set[tuple[str, str]] = set()
@@ -58,59 +56,20 @@ class Transport:
         self._pool = self._new_pool()
         self._credentials_lock = threading.Lock()
 
-    def send(
+    def ask(
         self,
+        send: Callable[..., AnyResponse],
         method: str,
         path: str,
         *,
         headers: Mapping[str, str],
         query: Mapping[str, str] | None = None,
         **options: Any,
-    ) -> urllib3.BaseHTTPResponse:
-        """Send one request and return its answer, whatever its status; the rest is what urllib3 takes."""
-
-        def ask(pool: LeanPool, target: str, sent: Mapping[str, str]) -> urllib3.BaseHTTPResponse:
-            request = (
-                pool.request if "fields" in options else pool.urlopen
-            )  # the typed API may leave them to it
-            return request(
-                method,
-                target,
-                headers=sent,
-                retries=False,
-                redirect=False,
-                assert_same_host=False,
-                **options,
-            )
-
-        return self._ask(ask, method, path, headers, query)
-
-    def exchange(
-        self,
-        method: str,
-        path: str,
-        *,
-        headers: Mapping[str, str],
-        query: Mapping[str, str] | None = None,
-        body: bytes | None,
-        timeout: float,
-    ) -> Response:
-        """Send one request and return its whole answer, whatever its status."""
-
-        def ask(pool: LeanPool, target: str, sent: Mapping[str, str]) -> Response:
-            return pool.exchange(method, target, headers=sent, body=body, timeout=timeout)
-
-        return self._ask(ask, method, path, headers, query)
-
-    def _ask(
-        self,
-        ask: Callable[[LeanPool, str, Mapping[str, str]], AnyResponse],
-        method: str,
-        path: str,
-        headers: Mapping[str, str],
-        query: Mapping[str, str] | None,
     ) -> AnyResponse:
-        """Ask, once more where a connection broke before a GET had its answer."""
+        """Send a request by a method of LeanPool, and return its answer, whatever its status.
+
+        A GET whose connection broke before it had its answer is sent once more.
+        """
         what = f"{method} {path}"
         headers = {"Host": self._host, **headers, **self._authorization(what), **_OWN_HEADERS}
         target = f"{path}?{urlencode(query)}" if query else path
@@ -118,10 +77,9 @@ class Transport:
         while True:
             tries -= 1
             pool = self._pool
+            request = partial(send, pool, method, f"{self._root}{target}", **options)
             try:
-                return within_span(
-                    partial(ask, pool, f"{self._root}{target}"), method, f"{self.server}{target}", headers
-                )
+                return within_span(request, method, f"{self.server}{target}", headers)
             except (ProtocolError, SSLError) as error:
                 if not tries:
                     raise self.no_answer(what, error) from None
@@ -162,6 +120,30 @@ class Transport:
         if not all(value.isascii() and value.isprintable() for value in headers.values()):
             raise ApiError(f"{what}: no credentials: a token of strange characters. Check {self.origin}.")
         return headers
+
+
+def within_span(
+    send: Callable[..., AnyResponse], method: str, url: str, headers: Mapping[str, str]
+) -> AnyResponse:
+    """Send a request and return its answer; the span, if any, ends with the answer, or a watch's head.
+
+    ``send`` takes the ``headers``.
+    """
+    provider = current_provider()
+    if provider is None:
+        return send(headers=headers)
+    server = urllib3.util.parse_url(url)
+    about = {"http.request.method": method, "url.full": url, "server.address": server.host or ""}
+    port = server.port or (80 if server.scheme == "http" else 443)
+    span = provider.begin(method, "client", {**about, "server.port": port})
+    try:
+        response = send(headers={**span.headers(), **headers})
+    except BaseException as error:
+        span.end(failure=failure_of(error))
+        raise
+    status = response.status
+    span.end({"http.response.status_code": status}, SpanFailure(str(status)) if status >= 400 else None)
+    return response
 
 
 def _warn_of_no_check(server: str, origin: str) -> None:

@@ -9,7 +9,6 @@ from distq.informer.delta_fifo import Delta, DeltaFIFO, DeltaType, RealFIFO
 from distq.informer.expiration_cache import ExpirationCache
 from distq.informer.factory import SharedInformerFactory, wait_for_cache_sync
 from distq.informer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
-from distq.informer.keys import meta_namespace_key_func, split_meta_namespace_key
 from distq.informer.lister import Lister
 from distq.informer.listwatch import ListerWatcher, ListWatch
 from distq.informer.mutation_cache import MutationCache
@@ -17,7 +16,13 @@ from distq.informer.reflector import Reflector
 from distq.informer.registration import Registration, ResourceEventHandler, ResourceEventHandlerFuncs
 from distq.informer.shared_informer import SharedInformer
 from distq.informer.sink import PositionMoved, Sink
-from distq.informer.stored_object import DeletedFinalStateUnknown, StoredObject, strip_managed_fields
+from distq.informer.stored_object import (
+    DeletedFinalStateUnknown,
+    StoredObject,
+    meta_namespace_key_func,
+    split_meta_namespace_key,
+    strip_managed_fields,
+)
 
 __all__ = [
     "NAMESPACE_INDEX",

@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
+from distq.informer.indexer import Indexer
 from distq.informer.stored_object import StoredObject
 
 
@@ -38,16 +38,6 @@ class Delta:
     final_state_unknown: bool = False
 
 
-class KnownObjects(Protocol):
-    """What the consumer has received so far: an Indexer."""
-
-    def stored(self, key: str) -> StoredObject | None:
-        """Return what is known under a key."""
-
-    def list_keys(self) -> list[str]:
-        """Return all keys."""
-
-
 Process = Callable[[Sequence[Delta], bool], None]
 """Takes the deltas of one object, oldest first, and whether it belongs to the first list."""
 
@@ -59,7 +49,7 @@ class DeltaFIFO:
     list is compared with it. Source: client-go tools/cache DeltaFIFO.
     """
 
-    def __init__(self, known: KnownObjects) -> None:
+    def __init__(self, known: Indexer) -> None:
         self._known = known
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
@@ -183,7 +173,6 @@ class DeltaFIFO:
             deltas.append(delta)
 
     def _take(self, key: str) -> list[Delta]:
-        """Return what is handed over next of an object."""
         return self._deltas.pop(key)
 
     def _list_order(self, replaced: list[Delta], vanished: list[Delta]) -> list[Delta]:

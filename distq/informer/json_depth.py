@@ -94,5 +94,4 @@ def limit_depth(text: bytes, what: str) -> bytes:
 
 
 def _too_deep(what: str) -> Unreadable:
-    """Return the error of a text that cannot be read at all."""
     return Unreadable(f"unreadable {what}: nested too deeply. Raise Python's recursion limit.")

@@ -110,7 +110,6 @@ def _no_label(key: object, value: object) -> ConfigError:
 
 
 def _terms(selector: str) -> list[str]:
-    """Split at the commas outside of parentheses."""
     return [term.strip() for term in re.split(r",(?![^(]*\))", selector)] if selector.strip() else []
 
 

@@ -98,7 +98,8 @@ class SharedPages:
     def _drop_oldest(self) -> None:
         """Keep the newest pages, of as many bytes as one page may have."""
         with self._lock:
-            sizes = [(key, page.result().size) for key, page in self._pages.items() if _is_there(page)]
+            there = [(key, page) for key, page in self._pages.items() if page.done() and not page.exception()]
+            sizes = [(key, page.result().size) for key, page in there]
             too_many = sum(size for _, size in sizes) - LIST_BYTES
             for key, size in sizes[:-1]:
                 if too_many <= 0:
@@ -116,10 +117,6 @@ class SharedPages:
         self._listing.discard(member)
         if not self._listing:
             self._pages.clear()
-
-
-def _is_there(page: Future[Page]) -> bool:
-    return page.done() and page.exception() is None
 
 
 class _Gathering:

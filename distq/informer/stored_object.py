@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from distq.client.objects import Object
+from distq.errors import InvalidKey
 from distq.informer.json_depth import decode
 from distq.informer.objects import Metadata, key_of
 from distq.informer.wire import RawObject
@@ -54,6 +55,26 @@ def store_object(obj: Object) -> StoredObject:
         raise ValueError(f"bad object {obj!r:.80}: no metadata.name. Give a Kubernetes object.")
     version = str(metadata.get("resourceVersion", ""))
     return StoredObject(key_of(metadata), version, msgspec.json.encode(obj))  # type: ignore[arg-type]  # as Metadata
+
+
+def meta_namespace_key_func(obj: Object | DeletedFinalStateUnknown) -> str:
+    """Return ``namespace/name``, or the name of a cluster-scoped object; of a missed deletion, too.
+
+    Raises ValueError for an object without a name. Source: client-go tools/cache
+    DeletionHandlingMetaNamespaceKeyFunc.
+    """
+    return obj.key if isinstance(obj, DeletedFinalStateUnknown) else store_object(obj).key
+
+
+def split_meta_namespace_key(key: str) -> tuple[str, str]:
+    """Return namespace and name; the namespace is "" where the key is a name alone.
+
+    Raises InvalidKey for more than one slash. Source: client-go tools/cache SplitMetaNamespaceKey.
+    """
+    namespace, slash, name = key.rpartition("/")
+    if not name or "/" in namespace or (slash and not namespace):
+        raise InvalidKey(f"bad key {key!r:.80}: not namespace/name. Give one that an informer made.")
+    return namespace, name
 
 
 def store_raw(obj: RawObject, transform: Transform | None) -> StoredObject:

@@ -173,8 +173,6 @@ def _line(kind: str, obj: Any) -> bytes:
 
 
 class _FakeLines:
-    """The lines of one watch."""
-
     def __init__(self) -> None:
         self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
 

@@ -153,15 +153,17 @@ class KubeApiServer:
                 return False
 
 
-def write_kubeconfig(path: Path, *, cluster: dict[str, Any], user: dict[str, Any]) -> None:
+def write_kubeconfig(
+    path: Path, *, cluster: dict[str, Any], user: dict[str, Any], name: str = "test", user_name: str = "test"
+) -> None:
     """Write a kubeconfig of one context; JSON is YAML too."""
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": "test", "cluster": cluster}],
-        "users": [{"name": "test", "user": user}],
-        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
-        "current-context": "test",
+        "clusters": [{"name": name, "cluster": cluster}],
+        "users": [{"name": user_name, "user": user}],
+        "contexts": [{"name": name, "context": {"cluster": name, "user": user_name}}],
+        "current-context": name,
     }
     path.write_text(json.dumps(config, indent=1))
 

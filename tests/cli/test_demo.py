@@ -12,7 +12,7 @@ import pytest
 from distq.cli.demo.command import next_steps
 from distq.cli.demo.display import HEADERS
 from distq.cli.demo.journal import Entry, Journal, count_overlaps, read_journal
-from distq.cli.demo.verdict import Verdict
+from distq.cli.demo.performance import Verdict
 from distq.cli.program import main
 from tests import ROOT
 from tests.cli.conftest import CommandLine

@@ -18,7 +18,7 @@ from urllib3 import HTTPResponse
 
 from distq import spans
 from distq.client.client import Client
-from distq.client.request_span import within_span
+from distq.client.transport import within_span
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager

@@ -48,9 +48,9 @@ from distq.dashboard.redirect_target import local_path
 from distq.dashboard.users import parse_users
 from distq.errors import ApiError, ConfigError, DistqError, InvalidKey, RedisRefused
 from distq.informer import wire
-from distq.informer.keys import split_meta_namespace_key
 from distq.informer.objects import is_older
 from distq.informer.selectors import label_selector
+from distq.informer.stored_object import split_meta_namespace_key
 from distq.inspector import Inspector, ItemsAcross, Timestamp, View, past, reading
 from distq.leaderelection.lease_lock import LeaseLock
 from distq.leaderelection.redis_lock import RedisLock

@@ -1,17 +1,19 @@
 """The plot: objects come and go, the leader is killed, a worker is killed, and then all is counted."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
-from distq.cli.demo.controller import QUEUE
+from distq.cli.demo.controller import QUEUE, RESOURCE
 from distq.cli.demo.display import Display
 from distq.cli.demo.generator import Generator
 from distq.cli.demo.journal import Entry, count_overlaps
 from distq.cli.demo.observer import Observer
 from distq.cli.demo.stage import NAMESPACE, Stage
-from distq.cli.demo.verdict import Verdict, lost_keys
+from distq.client.client import Client
 from distq.errors import DistqError
 from distq.testing.promises import left_over
+from distq.wording import counted
 
 KILL_LEADER_AT = 0.3
 KILL_WORKER_AT = 0.6
@@ -21,6 +23,37 @@ _WORKERS = 3
 _POLL_INTERVAL = 0.2
 _START_WITHIN = 60.0
 _SETTLE_WITHIN = 60.0
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The demo's summary; the names are those of its JSON."""
+
+    objects: int
+    reconciled: int
+    lost: int
+    overlaps: int
+    left_over: int
+    leader_changes: int
+    lists_by_new_leader: int
+
+    @property
+    def good(self) -> bool:
+        """Return whether every promise that the demo puts to the test was kept."""
+        return self.leader_changes >= 1 and not (
+            self.lost or self.overlaps or self.left_over or self.lists_by_new_leader
+        )
+
+    def __str__(self) -> str:
+        objects, overlaps = counted(self.objects, "object"), counted(self.overlaps, "overlap")
+        changes, lists = (
+            counted(self.leader_changes, "leader change"),
+            counted(self.lists_by_new_leader, "list"),
+        )
+        return (
+            f"{objects}, {self.reconciled} reconciled to their last version, {self.lost} lost, "
+            f"{overlaps}, {self.left_over} left over, {changes}, {lists} by the new leader"
+        )
 
 
 class Performance:
@@ -115,7 +148,7 @@ class Performance:
 
     def _lost(self) -> set[str]:
         generator = self._generator
-        return lost_keys(self._stage.client, NAMESPACE, generator.keys, generator.alive, self._journals())
+        return _lost_keys(self._stage.client, NAMESPACE, generator.keys, generator.alive, self._journals())
 
     def _left_over(self, *, handles: int) -> dict[str, int]:
         return left_over(
@@ -124,3 +157,24 @@ class Performance:
 
     def _journals(self) -> list[Entry]:
         return [entry for worker in self._workers for entry in worker.journal()]
+
+
+def _lost_keys(
+    client: Client, namespace: str, keys: set[str], alive: set[str], entries: Iterable[Entry]
+) -> set[str]:
+    """Return the keys whose last state was not reconciled.
+
+    Of what exists the API server shows which generation was reconciled; that a deletion was, its last
+    entry in the journals: it found nothing.
+    """
+    up_to_date = {
+        f"{namespace}/{foo['metadata']['name']}"
+        for foo in client.list(RESOURCE, namespace)
+        if foo.get("status", {}).get("observedGeneration") == foo["metadata"]["generation"]
+    }
+    last: dict[str, Entry] = {}
+    for entry in sorted(entries, key=lambda entry: entry.start):
+        if entry.end is not None and not entry.failed:
+            last[entry.key] = entry
+    found_gone = {key for key, entry in last.items() if entry.gone}
+    return keys - (up_to_date & alive) - (found_gone - alive)

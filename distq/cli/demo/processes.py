@@ -48,7 +48,8 @@ class Process:
         deadline = time.monotonic() + timeout
         while True:
             self._process.send_signal(signal.SIGSTOP)  # nothing ends between the look and the kill
-            if (running := self._running()) or time.monotonic() > deadline:
+            running = sum(entry.end is None for entry in read_journal(self._folder, self._process.pid))
+            if running or time.monotonic() > deadline:
                 self.kill()
                 return running
             self._process.send_signal(signal.SIGCONT)
@@ -81,6 +82,3 @@ class Process:
     def last_words(self) -> str:
         """Return the end of its log."""
         return (self._folder / f"{self.name}.log").read_text(errors="replace")[-1000:].strip()
-
-    def _running(self) -> int:
-        return sum(entry.end is None for entry in read_journal(self._folder, self._process.pid))

@@ -78,9 +78,8 @@ def manifests(
     _refuse_secrets(click.get_current_context())
     with require_extra("kubernetes"):
         from distq.cli.manifests.access import READS, WRITES, Access
-        from distq.cli.manifests.contents import Choices, comment, contents
+        from distq.cli.manifests.contents import Choices, as_yaml, comment, contents
         from distq.cli.manifests.installation import Installation
-        from distq.cli.manifests.text import as_yaml
     from distq.cli.target import load_program
 
     accesses = [

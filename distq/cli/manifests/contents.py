@@ -1,13 +1,15 @@
-"""The objects of an installation, by the target's watches and the options."""
+"""The objects of an installation, by the target's watches and the options, and as text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import yaml
 
 from distq.cli.manifests import objects
 from distq.cli.manifests.access import Access, Plural, guess_plural
 from distq.cli.manifests.installation import Installation, Manifest
 from distq.cli.manifests.roles import informer_rights, role_manifests, worker_rights
-from distq.cli.manifests.text import in_order
 from distq.errors import ConfigError
 
 _HEAD = """\
@@ -25,6 +27,13 @@ _NO_WRITES = """\
 Reconciles may write nothing but events. List the resources that your code writes, such as
 --writes apps/v1/Deployment."""
 
+_KINDS = (
+    *("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "Service", "Deployment"),
+    *("StatefulSet", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy", "ScaledObject"),
+    "ServiceMonitor",
+)
+"""Objects that others refer to come first (the order of kustomize and Helm)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
@@ -39,7 +48,26 @@ class Choices:
 
 def contents(installation: Installation, choices: Choices) -> list[Manifest]:
     """Return all objects, in the order in which they are best applied."""
-    return in_order(_contents(installation, choices))
+    found = _contents(installation, choices)
+    return sorted(found, key=lambda manifest: _KINDS.index(manifest.content["kind"]))
+
+
+def as_yaml(manifests: Iterable[Manifest]) -> Iterator[str]:
+    """Yield each manifest as a YAML document, below its comment."""
+    for manifest in manifests:
+        comment = "".join(f"# {line}\n" for line in manifest.comment.splitlines())
+        text = yaml.dump(manifest.content, Dumper=_Dumper, sort_keys=False, width=110)
+        yield f"---\n{comment}{text}"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what occurs twice twice, and lists indented."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+        super().increase_indent(flow, indentless=False)
 
 
 def comment(installation: Installation, choices: Choices) -> str:
@@ -85,7 +113,6 @@ def _roles(installation: Installation, choices: Choices) -> Iterator[Manifest]:
 
 
 def _asked_for() -> Plural:
-    """Return what asks the API server."""
     from distq.client.client import Client
 
     client = Client()

@@ -93,7 +93,6 @@ def monitoring(installation: Installation) -> Iterator[Manifest]:
 
 
 def _pods(installation: Installation, components: Sequence[str]) -> Object:
-    """Return what selects the pods of some components."""
     one_of = {"key": COMPONENT, "operator": "In", "values": list(components)}
     return {"matchLabels": installation.every_pod(), "matchExpressions": [one_of]}
 
@@ -103,7 +102,6 @@ def _variables(given: Mapping[str, str]) -> list[Object] | None:
 
 
 def _manifest(installation: Installation, template: str, component: str, **values: Any) -> Manifest:
-    """Fill the template of an object of a component."""
     values |= {
         "name": installation.of(component),
         "namespace": installation.namespace,

@@ -111,11 +111,9 @@ def _may_list(watch: "ResourceWatch", access: Access) -> bool:
 
 
 def _places(watch: "ResourceWatch") -> Sequence[str | None]:
-    """Return the namespaces of a watch, or None for all."""
     return watch.namespaces or [None]
 
 
 def _served(resource: str, plural: Plural) -> tuple[str, str]:
-    """Return group and plural of a resource."""
     api_version, _ = parse_resource(resource)
     return api_version.rpartition("/")[0], plural(resource)

@@ -39,10 +39,6 @@ def _role(role: Fields, _: str) -> Iterator[Cause]:
             yield wrong(path, urls, "namespaced rules cannot apply to non-resource URLs")
 
 
-def _role_binding(binding: Fields, _: str) -> Iterator[Cause]:
-    yield from unsupported("roleRef.kind", binding["roleRef"]["kind"], ["Role", "ClusterRole"])
-
-
 def _cluster_role_binding(binding: Fields, _: str) -> Iterator[Cause]:
     yield from unsupported("roleRef.kind", binding["roleRef"]["kind"], ["ClusterRole"])
     for index, subject in enumerate(binding.get("subjects", ())):
@@ -107,7 +103,9 @@ RULES: Mapping[str, Rule] = {
     "rbac.v1.ClusterRoleBinding": _cluster_role_binding,
     "rbac.v1.PolicyRule": _policy_rule,
     "rbac.v1.Role": _role,
-    "rbac.v1.RoleBinding": _role_binding,
+    "rbac.v1.RoleBinding": lambda binding, _: unsupported(
+        "roleRef.kind", binding["roleRef"]["kind"], ["Role", "ClusterRole"]
+    ),
     "rbac.v1.RoleRef": _role_reference,
     "rbac.v1.Subject": _subject,
 }

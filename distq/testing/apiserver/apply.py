@@ -8,10 +8,20 @@ Source: apimachinery pkg/util/managedfields, sigs.k8s.io/structured-merge-diff m
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from distq.testing.apiserver.built_in_kinds import built_in, names_in
 from distq.testing.apiserver.built_in_schemas import Schema, definition
 from distq.testing.apiserver.causes import Cause
-from distq.testing.apiserver.field_sets import ListItem, Path, added, differences, fields_of, text_of, without
-from distq.testing.apiserver.merging import merged, problems
+from distq.testing.apiserver.field_sets import (
+    ListItem,
+    Path,
+    added,
+    differences,
+    fields_of,
+    merged,
+    problems,
+    text_of,
+    without,
+)
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.scale import has_replicas, replicas_path
 from distq.testing.apiserver.schema_validation import violations
@@ -22,24 +32,8 @@ Configuration = dict[str, Any]
 
 _JSON_NAMES: dict[type, str] = {dict: "object", list: "array"}
 _UNMANAGED: set[Path] = {
-    ("apiVersion",),
-    ("kind",),
-    ("metadata",),
-    *(
-        ("metadata", field)
-        for field in (
-            "creationTimestamp",
-            "deletionGracePeriodSeconds",
-            "deletionTimestamp",
-            "generation",
-            "managedFields",
-            "name",
-            "namespace",
-            "resourceVersion",
-            "selfLink",
-            "uid",
-        )
-    ),
+    *(("apiVersion",), ("kind",), ("metadata",)),
+    *(("metadata", field) for field in names_in(built_in(), "unmanaged")),
 }
 
 
@@ -243,7 +237,6 @@ def _emptied(gone: set[Path]) -> set[Path]:
 
 
 def _withdraw(managed: dict[FieldManager, Managed], paths: set[Path]) -> None:
-    """Take fields from all of them."""
     for manager, each in list(managed.items()):
         if each.fields & paths:
             managed[manager] = Managed(each.fields - paths, each.version)
@@ -254,7 +247,7 @@ def _conflicts(
 ) -> list[tuple[str, list[str]]]:
     """Return with whom there is a conflict, as messages name them, and about which fields."""
     return [
-        (_title(other, each), [text_of(path) for path in _in_order(each.fields & changed)])
+        (_title(other, each), [text_of(path) for path in sorted(each.fields & changed, key=_outer_first)])
         for other, each in sorted(managed.items())
         if other != manager and each.fields & changed
     ]
@@ -266,9 +259,8 @@ def _title(manager: FieldManager, managed: Managed) -> str:
     return f'"{manager.name}"{path}{how}'
 
 
-def _in_order(paths: frozenset[Path]) -> Iterator[Path]:
-    """Yield fields before what is deeper, each level by name."""
-    return iter(sorted(paths, key=lambda path: (len(path), text_of(path))))
+def _outer_first(path: Path) -> tuple[int, str]:
+    return len(path), text_of(path)
 
 
 def _is_kept(path: Path, kept: frozenset[Path]) -> bool:

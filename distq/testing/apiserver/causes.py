@@ -3,7 +3,7 @@
 Source: apimachinery pkg/util/validation/field.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,24 @@ Cause = tuple[str, str, str]
 Fields = dict[str, Any]
 Rule = Callable[[Fields, str], Iterator[Cause]]
 """Yields what is wrong with the fields of a type; the text is the path to them, with a dot behind it."""
+
+GO_TYPES: Mapping[type, str] = {
+    str: "string",
+    bool: "bool",
+    int: "int64",
+    float: "float64",
+    type(None): "<nil>",
+    dict: "map[string]interface {}",
+    list: "[]interface {}",
+}
+"""The types of values as Go prints them."""
+
+
+def go_text(value: Any) -> str:
+    """Return a value as Go prints it."""
+    if value is None:
+        return "<nil>"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def required(path: str, detail: str = "") -> Cause:

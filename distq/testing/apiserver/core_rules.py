@@ -6,6 +6,7 @@ Source: kubernetes pkg/apis/core/validation.
 from collections.abc import Iterator, Mapping
 
 from distq.testing.apiserver import names, quantities
+from distq.testing.apiserver.built_in_kinds import names_in, rules_of
 from distq.testing.apiserver.causes import (
     Cause,
     Fields,
@@ -20,21 +21,9 @@ from distq.testing.apiserver.causes import (
 )
 from distq.testing.apiserver.objects import finalizer_wrongs
 
-_SECRET_KEYS: Mapping[str, str] = {
-    "kubernetes.io/dockercfg": ".dockercfg",
-    "kubernetes.io/dockerconfigjson": ".dockerconfigjson",
-    "kubernetes.io/ssh-auth": "ssh-privatekey",
-    "kubernetes.io/tls": "tls.crt tls.key",
-}
-"""What the data of a Secret of a type has to hold."""
 _CREDENTIALS = ("password", "username")
 """Of these a Secret for basic authentication has to hold one."""
 _ACCESS_MODES = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
-_NO_SOURCES = {
-    *("accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy"),
-    *("storageClassName", "volumeAttributesClassName", "volumeMode"),
-}
-"""The fields of a PersistentVolume that do not say where it is."""
 _LIMITED = {"Container", "PersistentVolumeClaim", "Pod"}
 _AMOUNTS_OF_LIMITS = {"default", "defaultRequest", "max", "maxLimitRequestRatio", "min"}
 _ACCOUNT = "kubernetes.io/service-account.name"
@@ -43,7 +32,8 @@ _ACCOUNT = "kubernetes.io/service-account.name"
 def _secret(content: Fields, _: str) -> Iterator[Cause]:
     """Yield the keys that a Secret of its type lacks."""
     kind, data = content.get("type", ""), content.get("data", {})
-    missing = [key for key in _SECRET_KEYS.get(kind, "").split() if key not in data]
+    needed = names_in(rules_of("core.v1.Secret")["keys"], kind)
+    missing = [key for key in needed if key not in data]
     if kind == "kubernetes.io/basic-auth" and not data.keys() & set(_CREDENTIALS):
         missing = [*_CREDENTIALS]
     for key in missing:
@@ -80,7 +70,7 @@ def _access_modes(spec: Fields, before: str) -> Iterator[Cause]:
 
 def _volume(spec: Fields, before: str) -> Iterator[Cause]:
     yield from _access_modes(spec, before)
-    sources = spec.keys() - _NO_SOURCES
+    sources = spec.keys() - names_in(rules_of("core.v1.PersistentVolumeSpec"), "not_a_source")
     if not sources:
         yield required(before.rstrip("."), "must specify a volume type")
     yield from surplus(before, sources - {"flexVolume"}, "volume type")  # which the server does not count

@@ -63,14 +63,6 @@ def _pod_status(fields: Fields) -> None:
         fields["podIP"] = listed[0].get("ip", "")
 
 
-def _daemon_set(fields: Fields) -> None:
-    _roll(fields["updateStrategy"], maxSurge=0, maxUnavailable=1)
-
-
-def _deployment(fields: Fields) -> None:
-    _roll(fields["strategy"], maxSurge="25%", maxUnavailable="25%")
-
-
 def _stateful_set(fields: Fields) -> None:
     _roll(fields["updateStrategy"], partition=0)
     for claim in fields.get("volumeClaimTemplates", ()):
@@ -105,10 +97,6 @@ def _limit_range_item(fields: Fields) -> None:
     fields |= {name: each for name, each in (("default", limits), ("defaultRequest", requests)) if each}
 
 
-def _limit_range(fields: Fields) -> None:
-    fields["limits"] = fields.get("limits") or None
-
-
 def _network_policy(fields: Fields) -> None:
     outward = ["Egress"] if "egress" in fields else []
     fields.setdefault("policyTypes", ["Ingress", *outward])
@@ -132,10 +120,6 @@ def _service_account(fields: Fields) -> None:
 def _local_reference(fields: Fields) -> None:
     if not fields["name"]:
         del fields["name"]
-
-
-def _endpoint(fields: Fields) -> None:
-    fields.pop("deprecatedTopology", None)
 
 
 def _scaling(fields: Fields) -> None:
@@ -168,15 +152,15 @@ def _subject(fields: Fields) -> None:
         fields["apiGroup"] = "rbac.authorization.k8s.io"
 
 
-_DERIVED: Mapping[str, Callable[[Fields], None]] = {
-    "apps.v1.DaemonSetSpec": _daemon_set,
-    "apps.v1.DeploymentSpec": _deployment,
+_DERIVED: Mapping[str, Callable[[Fields], object]] = {
+    "apps.v1.DaemonSetSpec": lambda spec: _roll(spec["updateStrategy"], maxSurge=0, maxUnavailable=1),
+    "apps.v1.DeploymentSpec": lambda spec: _roll(spec["strategy"], maxSurge="25%", maxUnavailable="25%"),
     "apps.v1.StatefulSetSpec": _stateful_set,
     "autoscaling.v2.HorizontalPodAutoscalerSpec": _scaling,
     "batch.v1.Job": _job,
     "core.v1.Container": _container,
     "core.v1.LimitRangeItem": _limit_range_item,
-    "core.v1.LimitRangeSpec": _limit_range,
+    "core.v1.LimitRangeSpec": lambda spec: spec.update(limits=spec.get("limits") or None),
     "core.v1.LocalObjectReference": _local_reference,
     "core.v1.Pod": _pod,
     "core.v1.PodSpec": _pod_spec,
@@ -185,7 +169,7 @@ _DERIVED: Mapping[str, Callable[[Fields], None]] = {
     "core.v1.ServicePort": _service_port,
     "core.v1.ServiceSpec": _service,
     "core.v1.Volume": _volume,
-    "discovery.v1.Endpoint": _endpoint,
+    "discovery.v1.Endpoint": lambda endpoint: endpoint.pop("deprecatedTopology", None),
     "networking.v1.NetworkPolicySpec": _network_policy,
     "rbac.v1.RoleRef": _role_reference,
     "rbac.v1.Subject": _subject,

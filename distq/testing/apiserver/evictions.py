@@ -6,6 +6,7 @@ Source: kubernetes pkg/registry/core/pod/storage/eviction.go.
 
 from typing import Any
 
+from distq.informer.selectors import matches
 from distq.testing.apiserver import objects
 from distq.testing.apiserver.conditions import find_condition, with_condition
 from distq.testing.apiserver.objects import timestamp
@@ -13,7 +14,6 @@ from distq.testing.apiserver.options import how_to_delete
 from distq.testing.apiserver.registry import DeleteOptions, Registry
 from distq.testing.apiserver.requests import Target
 from distq.testing.apiserver.resources import BUDGETS, EVICTIONS, PODS, ServedResource
-from distq.testing.apiserver.selectors import Selector, text_of_label_selector
 from distq.testing.apiserver.status import StatusError, bad_request, disruption, forbidden, not_found
 from distq.testing.apiserver.store import Content, Store, Stored
 
@@ -51,7 +51,8 @@ class Evictions:
 
     def _ask_budgets(self, pod: Stored) -> None:
         budgets = self._store.collection(BUDGETS.identity).scan(f"{pod.metadata['namespace']}/")
-        selecting = [each for each in budgets if _selects(each, pod)]
+        labels = pod.metadata.get("labels")
+        selecting = [each for each in budgets if matches(each.content["spec"].get("selector"), labels)]
         if len(selecting) > 1:
             raise StatusError(500, "", _TOO_MANY)
         for budget in selecting:
@@ -81,13 +82,6 @@ class Evictions:
         self._registry.update(resource, namespace, stored.name, lambda _: new, subresource="status")
 
 
-def _selects(budget: Stored, pod: Stored) -> bool:
-    selector: Content | None = budget.content["spec"].get("selector")
-    if selector is None:
-        return False
-    return Selector(PODS, labels=text_of_label_selector(selector)).matches(pod)
-
-
 def _is_ready(pod: Stored) -> bool:
     ready = find_condition(pod.content["status"], "Ready")
     return ready is not None and ready["status"] == "True"
@@ -102,7 +96,6 @@ def _lets_unhealthy_go(budget: Stored) -> bool:
 
 
 def _require_allowed(budget: Stored) -> None:
-    """Refuse an eviction that the budget's status does not allow."""
     status = budget.content.get("status", {})
     if status.get("observedGeneration", 0) < budget.metadata["generation"]:
         message = f"The disruption budget {budget.name} is still being processed by the server."

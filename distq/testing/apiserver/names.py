@@ -7,7 +7,7 @@ Source: apimachinery pkg/util/validation, pkg/api/validate/content and pkg/api/v
 import re
 from collections.abc import Callable
 
-from distq.testing.apiserver.built_in_kinds import built_in
+from distq.testing.apiserver.built_in_kinds import built_in, names_in
 
 Form = Callable[[str], list[str]]
 
@@ -15,7 +15,6 @@ _PREFIX_RULE = " with an optional DNS subdomain prefix and '/' (e.g. 'example.co
 
 
 def _form(name: str) -> Form:
-    """Return a form of ``built_in_kinds.yaml``."""
     pattern, rule, most = (built_in()["forms"][name][key] for key in ("pattern", "rule", "most"))
     compiled = re.compile(pattern)
 
@@ -70,16 +69,8 @@ def port_name(text: str) -> list[str]:
 
 
 _OF_CONTAINERS = {"cpu", "ephemeral-storage", "memory"}
-COUNTED = {
-    *("configmaps", "persistentvolumeclaims", "pods", "replicationcontrollers", "resourcequotas", "secrets"),
-    *("services", "services.loadbalancers", "services.nodeports"),
-}
-_OF_QUOTAS = {
-    *_OF_CONTAINERS,
-    *COUNTED,
-    *("limits.cpu", "limits.ephemeral-storage", "limits.memory"),
-    *("requests.cpu", "requests.ephemeral-storage", "requests.memory", "requests.storage"),
-}
+COUNTED = {*names_in(built_in()["resources"], "counted")}
+_OF_QUOTAS = {*_OF_CONTAINERS, *COUNTED, *names_in(built_in()["resources"], "of_quotas")}
 
 
 def resource(text: str) -> list[str]:

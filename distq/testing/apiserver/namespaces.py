@@ -9,26 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from distq.testing.apiserver.backlog import Backlog
+from distq.testing.apiserver.built_in_kinds import built_in
 from distq.testing.apiserver.conditions import with_condition
 from distq.testing.apiserver.registry import DeleteOptions, Registry
 from distq.testing.apiserver.resources import NAMESPACES, PODS, Catalogue, ServedResource
 from distq.testing.apiserver.store import Collection, Content, Store, Stored, StoreEvent
 
 _FINALIZER = "kubernetes"
-_FINE = {
-    "NamespaceDeletionDiscoveryFailure": ("ResourcesDiscovered", "All resources successfully discovered"),
-    "NamespaceDeletionGroupVersionParsingFailure": (
-        "ParsedGroupVersions",
-        "All legacy kube types successfully parsed",
-    ),
-    "NamespaceDeletionContentFailure": (
-        "ContentDeleted",
-        "All content successfully deleted, may be waiting on finalization",
-    ),
-    "NamespaceContentRemaining": ("ContentRemoved", "All content successfully removed"),
-    "NamespaceFinalizersRemaining": ("ContentHasNoFinalizers", "All content-preserving finalizers finished"),
-}
-"""The conditions, with reason and message where nothing is wrong; their status is False then."""
 
 
 class NamespaceController:
@@ -84,7 +71,7 @@ class NamespaceController:
 
     def _report(self, namespace: Stored, left: Mapping[ServedResource, list[Stored]]) -> Stored:
         wrong, status = dict(_what_is_left(left)), namespace.content["status"]
-        for kind, fine in _FINE.items():
+        for kind, fine in built_in()["namespace_conditions"].items():
             reason, message = wrong.get(kind, fine)
             status = with_condition(status, kind, str(kind in wrong), reason=reason, message=message)
         return self._update(namespace, "status", status=status)

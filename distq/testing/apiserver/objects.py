@@ -154,16 +154,12 @@ def _violations_of_metadata(resource: ServedResource, metadata: dict[str, Any]) 
         yield from misformed("metadata.labels", key, names.label_key)
         yield from misformed("metadata.labels", value, names.label_value)
     for key in metadata.get("annotations", {}):
-        yield from misformed("metadata.annotations", key, _annotation_key)
+        yield from misformed("metadata.annotations", key, lambda text: names.qualified(text.lower()))
     strict = not resource.custom and resource.group not in _LENIENT
     finalizer_form = partial(finalizer_wrongs, strict=strict)
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
         yield from misformed(f"metadata.finalizers[{index}]", finalizer, finalizer_form)
     yield from _violations_of_owners(metadata.get("ownerReferences", ()))
-
-
-def _annotation_key(key: str) -> list[str]:
-    return names.qualified(key.lower())
 
 
 def finalizer_wrongs(finalizer: str, *, strict: bool = True) -> list[str]:

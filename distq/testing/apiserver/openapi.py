@@ -76,7 +76,6 @@ def _of(resource: ServedResource) -> Document:
 
 
 def _reached(start: str) -> Iterator[tuple[str, Document]]:
-    """Yield a definition, and those that it refers to."""
     seen, waiting = {start}, [start]
     while waiting:
         name = waiting.pop()

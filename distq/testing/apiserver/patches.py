@@ -1,18 +1,29 @@
-"""The patch formats JSON merge patch and JSON patch, and the names of all; the others have own modules.
+"""The patch formats: JSON merge patch, JSON patch, strategic merge patch; apply has a module of its own.
 
-All are pure: they return a new object and share what did not change.
-Sources: RFC 7386, RFC 6902.
+All are pure: they return a new object and share what did not change. A strategic merge patch merges lists as
+the schemas of Kubernetes' own kinds say.
+Sources: RFC 7386, RFC 6902, apimachinery pkg/util/strategicpatch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+from distq.testing.apiserver.built_in_schemas import Schema
+from distq.testing.apiserver.field_sets import FREE
 from distq.testing.apiserver.status import StatusError, bad_request
+from distq.testing.apiserver.structural import field_schema
 
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
+
+_STRATEGY, _MERGE_KEY = "x-kubernetes-patch-strategy", "x-kubernetes-patch-merge-key"
+_DIRECTIVE, _RETAINED = "$patch", "$retainKeys"
+_ORDER, _DELETED = "$setElementOrder/", "$deleteFromPrimitiveList/"
+
+Identity = Callable[[Any], Hashable]
+"""From an item of a list to what distinguishes it from the others."""
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -93,16 +104,10 @@ def _set(document: Any, path: Sequence[str], value: Any, *, insert: bool) -> Any
         return value
     step, rest = path[0], path[1:]
     if isinstance(document, list):
-        index = (
-            len(document) if step == "-" and not rest else _index(step, document, past=insert and not rest)
-        )
-        if rest:
-            return [
-                *document[:index],
-                _set(document[index], rest, value, insert=insert),
-                *document[index + 1 :],
-            ]
-        return [*document[:index], value, *document[index if insert else index + 1 :]]
+        ends = not rest
+        index = len(document) if step == "-" and ends else _index(step, document, past=insert and ends)
+        new = value if ends else _set(document[index], rest, value, insert=insert)
+        return [*document[:index], new, *document[index if insert and ends else index + 1 :]]
     if not isinstance(document, dict) or (rest and step not in document):
         raise _rejected()
     return document | {step: _set(document.get(step), rest, value, insert=insert)}
@@ -124,3 +129,127 @@ def _index(step: str, array: list[Any], *, past: bool = False) -> int:
     if not step.isdecimal() or int(step) >= len(array) + past:
         raise _rejected()
     return int(step)
+
+
+def strategic_merge_patch(schema: Schema, target: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    """Return an object with a patch merged into it; raise StatusError for a patch that cannot be."""
+    directive = patch.get(_DIRECTIVE)
+    if directive == "replace":
+        return {name: value for name, value in patch.items() if name != _DIRECTIVE}
+    if directive == "delete":
+        return {}
+    if directive is not None:
+        raise _refused(f"unknown patch type: {directive} in map: {patch}")
+    kept = patch.get(_RETAINED)
+    merged = {name: value for name, value in target.items() if kept is None or name in kept}
+    for name, value in patch.items():
+        if name.startswith(_DELETED):
+            field = name.removeprefix(_DELETED)
+            merged[field] = [each for each in merged.get(field) or [] if each not in value]
+        elif not name.startswith("$"):
+            _merge_field(field_schema(schema, name) or FREE, merged, name, value)
+    for name, order in patch.items():
+        field = name.removeprefix(_ORDER)
+        if name.startswith(_ORDER) and field in merged:
+            identity = _identity(field_schema(schema, field) or FREE)
+            _require_order(patch.get(field) or [], order, identity)
+            merged[field] = _in_order(merged[field], order, target.get(field) or [], identity)
+    return merged
+
+
+def _require_order(items: Sequence[Any], order: Sequence[Any], identity: Identity) -> None:
+    """Refuse items of a patch that its order leaves out, or has otherwise."""
+    left = iter(map(identity, order))
+    if not all(identity(each) in left for each in items if not _is_directive(each)):
+        raise _refused(f"the order in patch list:\n{items}\n doesn't match $setElementOrder list:\n{order}\n")
+
+
+def _merge_field(schema: Schema, merged: dict[str, Any], name: str, value: Any) -> None:
+    """Merge the value that a patch has for a field, or remove the field."""
+    before, strategies = merged.get(name), str(schema.get(_STRATEGY, "")).split(",")
+    if value is None:
+        merged.pop(name, None)
+    elif name not in merged:
+        if not _is_directive(value):
+            merged[name] = _without_directives(value)
+    elif isinstance(value, dict) and isinstance(before, dict) and "replace" not in strategies:
+        merged[name] = strategic_merge_patch(schema, before, value)
+    elif isinstance(value, list) and isinstance(before, list) and "merge" in strategies:
+        merged[name] = _merged_list(schema, before, value)
+    else:
+        merged[name] = value
+
+
+def _merged_list(schema: Schema, target: Sequence[Any], patch: Sequence[Any]) -> list[Any]:
+    """Return the items of both, each once: those of the patch in its order, the others at their places."""
+    identity = _identity(schema)
+    directives = [each for each in patch if _is_directive(each)]
+    items = [each for each in patch if not _is_directive(each)]
+    if any(each[_DIRECTIVE] == "replace" for each in directives):
+        return items
+    deleted = {identity(each) for each in directives}
+    merged = {identity(each): each for each in target if identity(each) not in deleted}
+    for each in items:
+        place = identity(each)
+        if place in merged and isinstance(each, dict):
+            merged[place] = strategic_merge_patch(schema.get("items") or FREE, merged[place], each)
+        else:
+            merged[place] = _without_directives(each)
+    return _in_order(list(merged.values()), items, target, identity)
+
+
+def _in_order(
+    merged: Sequence[Any], wanted: Sequence[Any], before: Sequence[Any], identity: Identity
+) -> list[Any]:
+    """Return items in the wanted order; those without one come before the first that was behind them."""
+    order = {identity(each): place for place, each in enumerate(wanted)}
+    places = {identity(each): place for place, each in enumerate(before)}
+    ordered = sorted(
+        (each for each in merged if identity(each) in order), key=lambda each: order[identity(each)]
+    )
+    others = [each for each in before if identity(each) not in order]
+    current = {identity(each): each for each in merged}
+    others = [current[identity(each)] for each in others if identity(each) in current]
+    result: list[Any] = []
+    for each in ordered:
+        place = places.get(identity(each), -1)
+        while others and places[identity(others[0])] < place:
+            result.append(others.pop(0))
+        result.append(each)
+    return [*result, *others]
+
+
+def _identity(schema: Schema) -> Identity:
+    """Return what distinguishes the items of a list: their merge key, or their values."""
+    key = schema.get(_MERGE_KEY)
+    if key is None:
+        return lambda each: str(each) if isinstance(each, dict | list) else each
+
+    def of_item(each: Any) -> Hashable:
+        if not isinstance(each, dict) or key not in each:
+            raise _refused(f"map: {each} does not contain declared merge key: {key}")
+        value: Hashable = each[key]
+        return value
+
+    return of_item
+
+
+def _is_directive(value: Any) -> bool:
+    return isinstance(value, dict) and _DIRECTIVE in value
+
+
+def _without_directives(value: Any) -> Any:
+    """Return what a patch has for what was not there: nothing in it is to be removed."""
+    if isinstance(value, dict):
+        return {
+            name: _without_directives(each)
+            for name, each in value.items()
+            if each is not None and not name.startswith("$") and not _is_directive(each)
+        }
+    if isinstance(value, list):
+        return [_without_directives(each) for each in value if not _is_directive(each)]
+    return value
+
+
+def _refused(message: str) -> StatusError:
+    return StatusError(500, "", message)

@@ -94,7 +94,6 @@ class ServedResource:
 
 
 def _built_in(name: str, rules: Rules) -> ServedResource:
-    """Return the resource of a kind, by its name ``apps/v1/Deployment``."""
     api_version, _, kind = name.rpartition("/")
     group, _, version = api_version.rpartition("/")
     return ServedResource(

@@ -7,22 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from distq.testing.apiserver.causes import Cause, wrong
+from distq.testing.apiserver.causes import GO_TYPES, Cause, go_text, wrong
 from distq.testing.apiserver.resources import SCALES, ScalePaths, ServedResource
 from distq.testing.apiserver.selectors import text_of_label_selector
 from distq.testing.apiserver.status import bad_request, conflict, invalid
 from distq.testing.apiserver.store import Content, Stored, value_at
 
 _MOST = 2**31 - 1
-_GO_TYPES = {
-    str: "string",
-    bool: "bool",
-    int: "int64",
-    float: "float64",
-    type(None): "<nil>",
-    dict: "map[string]interface {}",
-    list: "[]interface {}",
-}
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -120,18 +111,10 @@ def _mistyped(content: Content, path: Sequence[str]) -> str:
 
 
 def _wrong(path: Sequence[str], value: Any, wanted: str) -> str:
-    found = f"{_go(value)} is of the type {_GO_TYPES[type(value)]}"
+    found = f"{go_text(value)} is of the type {GO_TYPES[type(value)]}"
     return f".{'.'.join(path)} accessor error: {found}, expected {wanted}"
 
 
-def _go(value: Any) -> str:
-    """Return a value as Go prints it."""
-    if value is None:
-        return "<nil>"
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _with(content: Content, path: Sequence[str], value: Any) -> Content:
-    """Return the content with a value at a path."""
     first, *rest = path
     return content | {first: _with(content.get(first) or {}, rest, value) if rest else value}

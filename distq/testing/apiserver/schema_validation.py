@@ -227,7 +227,6 @@ def _quoted(value: Any) -> str:
 
 
 def _key(item: Any, names: Sequence[str]) -> bytes:
-    """Return what identifies an item of a list."""
     if names and isinstance(item, dict):
         item = {name: item[name] for name in names if name in item}
     return msgspec.json.encode(item, order="deterministic")

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
-import msgspec
 from aiohttp import web
 
 from distq.errors import ConfigError
@@ -26,6 +25,7 @@ from distq.testing.apiserver.resources import NAMESPACES, Catalogue
 from distq.testing.apiserver.status import StatusError
 from distq.testing.apiserver.store import Store
 from distq.testing.kind import Kind
+from distq.testing.kube_api_server import write_kubeconfig
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _MAX_REQUESTS = 1_000_000
@@ -94,18 +94,9 @@ class EmulatedApiServer:
 
         ``user`` is the bearer token that it gives, by which ``requests`` distinguishes clients.
         """
-        named = {"cluster": {"server": server or self.url}, "name": "emulated"}
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [named],
-            "users": [{"name": user, "user": {"token": user}}],
-            "contexts": [{"name": "emulated", "context": {"cluster": "emulated", "user": user}}],
-            "current-context": "emulated",
-        }
-        path = Path(path)
+        path, cluster = Path(path), {"server": server or self.url}
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(config), indent=2))
+        write_kubeconfig(path, cluster=cluster, user={"token": user}, name="emulated", user_name=user)
         return path
 
     def serve(self, *kinds: Kind) -> None:

@@ -12,9 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+if TYPE_CHECKING:
+    from distq.testing.apiserver.watch import Watch
 
 Content = dict[str, Any]
 """An object without ``kind`` and ``apiVersion``, which depend on the version it is read at; never mutated."""
@@ -93,16 +96,6 @@ class StoreEvent:
         return None if self.gone else self.current
 
 
-class Listener(Protocol):
-    """An open watch."""
-
-    def offer(self, event: StoreEvent) -> None:
-        """Take a change."""
-
-    def end(self) -> None:
-        """End the stream."""
-
-
 class Collection:
     """The objects of one resource, their change log, and who listens."""
 
@@ -115,7 +108,7 @@ class Collection:
         """The oldest revision from which a watch can start."""
         self.initializing_until = 0.0
         """Loop time until which the watch cache is being rebuilt."""
-        self.listeners: set[Listener] = set()
+        self.listeners: set[Watch] = set()
         self._largest_capacity = window
         self._capacity = min(window, _LEAST_CAPACITY)
         self._objects: dict[str, Stored] = {}

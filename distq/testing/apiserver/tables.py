@@ -136,7 +136,7 @@ def _cell(kind: str, value: Any) -> Any:
     if value is None:
         return None
     if kind == "string":
-        return value if isinstance(value, str) else _printed(value)
+        return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
     if kind == "date":
         return _date(value) if isinstance(value, str) else None
     if kind == "boolean":
@@ -151,8 +151,3 @@ def _date(text: str) -> str:
         return age(text)
     except ValueError:
         return "<invalid>"
-
-
-def _printed(value: Any) -> str:
-    """Return a value as JSON, as templates print what is no text."""
-    return msgspec.json.encode(value, order="sorted").decode()

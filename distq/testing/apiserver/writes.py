@@ -23,7 +23,6 @@ from distq.testing.apiserver.status import (
     unsupported_media_type,
 )
 from distq.testing.apiserver.store import Content, Store, Stored
-from distq.testing.apiserver.strategic import strategic_merge_patch
 from distq.testing.apiserver.structural import unknown_fields
 
 _TYPE = {"kind", "apiVersion"}
@@ -161,7 +160,7 @@ def _patched(resource: ServedResource, content_type: str, existing: Content, pat
         raise bad_request(f"error decoding patch: {typed.not_a_map(patch)}")
     target = with_type(resource, existing)
     if content_type == patches.STRATEGIC:  # into the type, of which kind and version are no fields
-        merged = strategic_merge_patch(object_schema(resource), target, patch)
+        merged = patches.strategic_merge_patch(object_schema(resource), target, patch)
         return with_type(resource, {name: merged[name] for name in merged.keys() - _TYPE})
     patched: dict[str, Any] = _PATCHERS[content_type](target, patch)
     return patched

@@ -1,0 +1,207 @@
+"""Commands that change a queue as a whole, or what is recorded of it: pause, resume, resync, trace.
+
+Pause and resume ask nothing first: the other one undoes it, and nothing is lost in between.
+"""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from distq.cli.audited import DID, audited
+from distq.cli.completion import complete_queue
+from distq.cli.durations import Duration
+from distq.cli.help import command
+from distq.cli.options import with_settings
+from distq.cli.output import escape, note, print_json
+from distq.cli.progress import POLL_INTERVAL, Progress, confirm
+from distq.cli.queue_access import NO_QUEUE, inspector_of, leaderless_since, require_queue
+from distq.config import Settings
+from distq.wording import age, counted, rfc3339
+
+if TYPE_CHECKING:
+    from distq.inspector import Inspector, TraceEvent
+
+_NOT_YET = (
+    "it is there once a worker of it runs. To trace it from the first key on, start its worker, "
+    "trace it, and then start its informer."
+)
+
+
+@command("distq pause foos --wait")
+@click.argument("queue", shell_complete=complete_queue)
+@click.option("--wait", is_flag=True, help="Return when no item is in progress.")
+@with_settings()
+def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
+    """Stop claims of QUEUE; workers finish the items that they hold, and adds are accepted."""
+    inspector = inspector_of(settings)
+    require_queue(inspector, queue)
+    with audited(inspector.connection, "pause", queue, f"pause {queue}") as did:
+        did(DID[inspector.pause(queue)])
+    if wait:
+        try:
+            _wait_until_idle(inspector, queue)
+        except KeyboardInterrupt:
+            note(f"not waiting any more; {queue} stays paused until: distq resume {queue}")
+            raise
+    processing = require_queue(inspector, queue).processing
+    if as_json:
+        print_json({"paused": True, "processing": processing})
+    else:
+        click.echo(f"paused; {processing} in progress" if processing else "paused")
+
+
+@command("distq resume foos")
+@click.argument("queue", shell_complete=complete_queue)
+@with_settings()
+def resume(*, settings: Settings, as_json: bool, queue: str) -> None:
+    """Let workers of QUEUE claim again."""
+    inspector = inspector_of(settings)
+    require_queue(inspector, queue)
+    with audited(inspector.connection, "resume", queue, f"resume {queue}") as did:
+        was_paused = inspector.resume(queue)
+        did(DID[was_paused])
+    if as_json:
+        print_json({"paused": False})
+    else:
+        click.echo("resumed" if was_paused else "was not paused")
+
+
+def _wait_until_idle(inspector: "Inspector", queue: str) -> None:
+    """Return when no item is held; exit 1 where the queue is resumed meanwhile."""
+    progress = Progress()
+    try:
+        while True:
+            info = require_queue(inspector, queue)
+            if not info.paused:
+                raise click.ClickException(f"{queue} was resumed meanwhile: {info.processing} in progress.")
+            progress.show(f"paused; {info.processing} in progress")
+            if not info.processing:
+                return
+            time.sleep(POLL_INTERVAL)
+    finally:
+        progress.end()
+
+
+@command("distq resync foos --wait")
+@click.argument("queue", shell_complete=complete_queue)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--wait", is_flag=True, help="Return when everything is listed and enqueued.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=600.0,
+    show_default=True,
+    help="Seconds to wait at most.",
+)
+@with_settings()
+def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool, wait: bool, timeout: float) -> None:
+    """Make the leader list all resources that feed QUEUE and enqueue them, at low priority."""
+    inspector = inspector_of(settings)
+    require_queue(inspector, queue)
+    resources = [stream.resource for stream in inspector.streams(queue)]
+    if not resources:
+        raise click.ClickException(f"nothing to list: no informer feeds {queue}.")
+    confirm(f"List {', '.join(resources)} and enqueue every object in {queue}?", yes)
+    with audited(inspector.connection, "resync", queue, f"resync {queue}") as did:
+        resynced = inspector.resync(queue)
+        did(counted(resynced, "resource"))
+    gone_since = leaderless_since(inspector.streams(queue))
+    if gone_since is not None and not as_json:
+        since = age(inspector.now() - gone_since)
+        note(f"no leader for {since}: the resync begins when an informer of {queue} leads")
+    listing = _wait_until_listed(inspector, queue, resynced, timeout) if wait else []
+    if as_json:
+        outcome = {"listed": resynced - len(listing)} if wait else {}
+        gone = None if gone_since is None else rfc3339(gone_since)
+        print_json({"resynced": resynced, "gone_since": gone, **outcome})
+    else:
+        click.echo(f"resynced {resynced}")
+    if listing:
+        raise click.ClickException(f"not listed within {timeout:g} s: {', '.join(listing)}. It goes on.")
+
+
+def _wait_until_listed(inspector: "Inspector", queue: str, resynced: int, timeout: float) -> list[str]:
+    """Return when all is listed, or the resources that are not when time is up."""
+    progress, until = Progress(), time.monotonic() + timeout
+    try:
+        while True:
+            streams = inspector.streams(queue)
+            listing = [stream.resource for stream in streams if stream.version is None]
+            led = "" if leaderless_since(streams) is None else "; no leader"
+            progress.show(f"{resynced - len(listing)} of {resynced} listed{led}")
+            if not listing or time.monotonic() >= until:
+                return listing
+            time.sleep(POLL_INTERVAL)
+    except KeyboardInterrupt:
+        note("not waiting any more; the resync goes on")
+        raise
+    finally:
+        progress.end()
+
+
+@command("distq trace on foos --for 10m")
+@click.argument("words", nargs=-1, required=True, metavar="[on|off] QUEUE [KEY]")
+@click.option("--for", "seconds", type=Duration(), default="10m", show_default=True, help="How long.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 1_000_000),
+    default=10_000,
+    show_default=True,
+    help="Entries to keep.",
+)
+@click.option("--match", default="", help="Only calls that name such a key; * matches any text.")
+@with_settings()
+def trace(
+    *, settings: Settings, as_json: bool, words: Sequence[str], seconds: float, limit: int, match: str
+) -> None:
+    """Record the calls to QUEUE, or show what happened to its items or to KEY."""
+    inspector = inspector_of(settings)
+    switch = words[0] if len(words) > 1 and words[0] in {"on", "off"} else None
+    queue, *keys = words[1:] if switch else words
+    if len(keys) > (0 if switch else 1):
+        raise click.UsageError(f"Got unexpected extra argument ({keys[-1]})")
+    require_queue(inspector, queue, _NOT_YET if switch == "on" else NO_QUEUE)
+    if switch == "on":
+        which = f" where keys match {match}" if match else ""
+        with audited(
+            inspector.connection, "trace-on", queue, f"trace {queue} for {seconds / 60:g} minutes{which}"
+        ) as did:
+            inspector.trace_on(queue, seconds=seconds, limit=limit, match=match)
+            did("done")
+    elif switch == "off":
+        with audited(inspector.connection, "trace-off", queue, f"end the trace of {queue}") as did:
+            inspector.trace_off(queue)
+            did("done")
+    else:
+        _show(inspector.trace(queue, *keys, match=match), keys, as_json)
+    _report_end(inspector, queue, as_json=as_json and switch is not None)
+
+
+def _show(events: "Iterable[TraceEvent]", keys: Sequence[str], as_json: bool) -> None:
+    event = None
+    for event in events:
+        _print(event, as_json)
+    if keys and event is None:
+        note(f"the trace has no call for {escape(keys[0])}")
+
+
+def _print(event: "TraceEvent", as_json: bool) -> None:
+    if as_json:
+        print_json(event)
+        return
+    by = f"  by {event.worker}" if event.worker else ""
+    fence = f", fence {event.fence}" if event.fence else ""
+    click.echo(escape(f"{rfc3339(event.at)}  {event.key or '-'}  {event.event}{by}{fence}"))
+
+
+def _report_end(inspector: "Inspector", queue: str, *, as_json: bool) -> None:
+    """Print when the trace ends: as a note, or as JSON for a program that switched it."""
+    until = inspector.traced_until(queue)
+    if as_json:
+        print_json({"traced_until": None if until is None else rfc3339(until)})
+    elif until is None:
+        note(f"{queue} is not traced; for ten minutes: distq trace on {queue}")
+    else:
+        note(f"{queue} is traced for {age(until - inspector.now())} more")
