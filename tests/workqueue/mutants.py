@@ -265,7 +265,7 @@ MUTANTS = [
     ),
     Mutant("no link in the replay", "records, 0, 0, linked }", "records, 0, 0 }"),
     Mutant("links that no session wants", "if wants_links ~= '' then", "if true then"),
-    Mutant("a flow ends where it began", "level.ends[flow] = start + level.unit", "level.ends[flow] = start"),
+    Mutant("a flow ends where it began", "ends[flow] = start + unit", "ends[flow] = start"),
     Mutant(
         "a flow begins anew with each add", "if found > level.begins and found < level.beyond", "if false"
     ),

@@ -52,16 +52,19 @@ if fair_by == 'namespace' then
   -- Give each item its order at the end of its flow. To write a number costs as much as all else that is done for an
   -- item: what several have is written once.
   local function line_up(zadd, first, level_at, flow_at, n_items)
-    local texts = {}
+    local texts, level, ends, unit = {}, nil, nil, nil
     for n = 1, n_items do
       local flow = flow_at[n]
       if flow then
-        local level = level_at[n]
-        local start = level.ends[flow]
-        level.ends[flow] = start + level.unit
+        if level_at[n] ~= level then
+          level = level_at[n]
+          ends, unit = level.ends, level.unit
+        end
+        local start = ends[flow]
+        ends[flow] = start + unit
         local text = texts[start]
         if not text then
-          text = format(level.unit == 1 and '%d' or '%.17g', start)
+          text = format(unit == 1 and '%d' or '%.17g', start)
           texts[start] = text
         end
         zadd[first + 2 * n - 2] = text
@@ -69,13 +72,16 @@ if fair_by == 'namespace' then
     end
   end
   -- Change the orders of a ZADD of items by time to those by flow. Who is there and is not raised stays. A suspect is
-  -- raised by time: it waits for no share.
-  local function tag(zadd)
-    local pending, first, items = zadd[2], zadd[3] == 'XX' and 5 or 4, {}
-    for n = 1, (#zadd - first + 1) / 2 do items[n] = zadd[first + 2 * n - 1] end
+  -- raised by time: it waits for no share. `items` may be given, where the ZADD is of all of them.
+  local function tag(zadd, items)
+    local pending, first = zadd[2], zadd[3] == 'XX' and 5 or 4
+    if not items then
+      items = {}
+      for n = 1, (#zadd - first + 1) / 2 do items[n] = zadd[first + 2 * n - 1] end
+    end
     local stands, apart = call('ZMSCORE', pending, unpack(items)), pending == suspects
     local levels, level_at, flow_at, by_time, n_by_time = {}, {}, {}, { 'HSET', arrivals }, 2
-    local order, exponent, text, level
+    local order, exponent, text, level, ends
     for n = 1, #items do
       local at, item = first + 2 * n - 2, items[n]
       if zadd[at] ~= order then
@@ -88,10 +94,13 @@ if fair_by == 'namespace' then
         by_time[n_by_time + 1], by_time[n_by_time + 2] = item, text
         n_by_time = n_by_time + 2
         if not apart then
-          level = level or levels[exponent] or level_of(exponent, tonumber(order))
+          if not level then
+            level = levels[exponent] or level_of(exponent, tonumber(order))
+            levels[exponent], ends = level, level.ends
+          end
           local flow = match(item, '^([^/]*)/') or ''
-          if not level.ends[flow] then meet(level, flow) end
-          levels[exponent], level_at[n], flow_at[n] = level, level, flow
+          if not ends[flow] then meet(level, flow) end
+          level_at[n], flow_at[n] = level, flow
         end
       end
     end
