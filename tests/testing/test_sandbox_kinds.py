@@ -17,7 +17,7 @@ MESH = Kind("mesh.k8s.io/v1alpha1/Mesh", plural="meshes", namespaced=False)
 DEPLOYMENT = "apps/v1/Deployment"
 
 
-@pytest.fixture(scope="module", params=["emulated", "kube-apiserver"])
+@pytest.fixture(scope="module", params=["emulated", pytest.param("kube-apiserver", marks=pytest.mark.slow)])
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     """Start one sandbox of each server with more kinds, one of which it has, and an object of another."""
     if request.param == "kube-apiserver":
