@@ -68,21 +68,22 @@ def test_a_block_can_be_pasted_whole(desk: Desk) -> None:
     window.wait_for(r"\nall is well")
 
 
+MALFORMED = [
+    (FOO, "3:1: cannot load Foo: no such kind in example.com/v1. Load its CRD first."),
+    ("a: b\n  c: [d\n", "2:4: mapping values are not allowed here. Correct the YAML."),
+    ("kind: Foo\n\tx: y\n", "2:1: found character '\\t' that cannot start any token. Correct the YAML."),
+    (FOO_DEFINITION + "---\nkind: Foo\n", "15:1: an object without apiVersion and metadata. Add it."),
+    ("- a\n", "1:1: a list instead of an object. Give apiVersion, kind and metadata."),
+    ("# only words\nhello\n", "2:1: a plain value instead of an object. Give apiVersion, kind and metadata."),
+    ("a: *b\n", "1:4: found undefined alias 'b'. Correct the YAML."),
+    ("\0", "1:1: not text in UTF-8. Give a file of YAML."),
+]
+"""Manifests, and what is printed about them; a desk tries the first two."""
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        ("a: b\n  c: [d\n", "2:4: mapping values are not allowed here. Correct the YAML."),
-        ("kind: Foo\n\tx: y\n", "2:1: found character '\\t' that cannot start any token. Correct the YAML."),
-        (FOO_DEFINITION + "---\nkind: Foo\n", "15:1: an object without apiVersion and metadata. Add it."),
-        ("- a\n", "1:1: a list instead of an object. Give apiVersion, kind and metadata."),
-        (
-            "# only words\nhello\n",
-            "2:1: a plain value instead of an object. Give apiVersion, kind and metadata.",
-        ),
-        ("a: *b\n", "1:4: found undefined alias 'b'. Correct the YAML."),
-        ("\0", "1:1: not text in UTF-8. Give a file of YAML."),
-        (FOO, "3:1: cannot load Foo: no such kind in example.com/v1. Load its CRD first."),
-    ],
+    [*MALFORMED[:2], *(pytest.param(*each, marks=pytest.mark.slow) for each in MALFORMED[2:])],
 )
 def test_a_malformed_manifest_is_one_line_with_its_place(desk: Desk, text: str, message: str) -> None:
     """As compilers say it, so that editors find it."""
