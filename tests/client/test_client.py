@@ -113,6 +113,7 @@ def test_list_selects(client: Client, namespace: str) -> None:
     assert names(list(client.list("v1/ConfigMap", label_selector=f"test={namespace}"))) == ["blue", "red"]
 
 
+@pytest.mark.slow
 def test_list_goes_on_after_its_token_expired(monkeypatch: pytest.MonkeyPatch) -> None:
     """A list that is read for longer than the server remembers still ends with everything."""
     monkeypatch.setattr(client_module, "PAGE_SIZE", 2)

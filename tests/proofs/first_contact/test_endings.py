@@ -59,7 +59,7 @@ def test_a_sandbox_takes_everything_with_it(desk: Desk, command: list[str], how:
     desk.require_nothing_left()
 
 
-@pytest.mark.parametrize("how", [CLOSE, KILL])
+@pytest.mark.parametrize("how", [CLOSE, pytest.param(KILL, marks=pytest.mark.slow)])
 def test_a_shell_in_a_sandbox_ends_with_its_jobs(desk: Desk, how: str) -> None:
     """A shell at a terminal ignores SIGTERM, and its jobs are in groups of their own."""
     window = desk.open("distq", "sandbox", "bash")
