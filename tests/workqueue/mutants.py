@@ -279,7 +279,6 @@ MUTANTS = [
     Mutant("a suspect waits for its share", "if not apart then", "if true then"),
     Mutant("promoted past the flows", "if by_flow and #to_ready > 3 then by_flow(to_ready) end", ""),
     Mutant("dirty past the flows", "if by_flow then by_flow(added_again) end", ""),
-    Mutant("put back by time", "score = by_flow and score or math.min(", "score = math.min("),
     Mutant(
         "pending since its tag", "then popped[2 * i] = order end", "then popped[2 * i] = popped[2 * i] end"
     ),
