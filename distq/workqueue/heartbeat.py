@@ -155,7 +155,7 @@ class Heartbeat:
         if reply == b"LOST":
             if session.id == identity:
                 session.ledger.cancel_all("its session lapsed")
-            session.turn([], 0)  # it finds the session lost, and takes back the crashes of its items
+            session.check(identity)  # it finds the session lost, and takes back the crashes of its items
             return False
         if session.id == identity:
             session.client.deadline.extend(sent_at)
@@ -164,7 +164,7 @@ class Heartbeat:
         claims, turn = reply
         undisturbed = before is not None and session.at_rest() == before
         if undisturbed and not session.client.knows(turn.decode()):
-            session.turn([], 0)  # Redis went back: the count may match, but the claims differ
+            session.check(identity)  # Redis went back: the count may match, but the claims differ
         if (at := self._give_back_at) < math.inf:  # also during turns: a busy session always has one
             if session.clock.monotonic() >= at:
                 self._give_back(session, at)

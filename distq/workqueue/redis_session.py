@@ -173,6 +173,13 @@ class RedisSession:
         last = self.client.session, self.client.op
         return None if self._turn_lock.locked() else last  # in this order: a turn may begin at any moment
 
+    def check(self, session: str) -> None:
+        """Make an empty turn in this session, which finds what Redis has lost; none if it was closed."""
+        with self._changing():
+            self.client.resolve_doubt()
+            if self.client.session == session:
+                self.client.send([], 0)
+
     def recount(self) -> None:
         """Compare the claims with the server's: cancel those gone there, release those unknown here."""
         with self._changing():

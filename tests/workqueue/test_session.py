@@ -233,6 +233,25 @@ def test_a_heartbeat_that_is_refused_cancels_at_once(make_queue: Make, connectio
     assert request.cancelled.is_set()
 
 
+def test_a_heartbeat_that_comes_after_the_close_opens_no_session(
+    make_queue: Make, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused, as if the session were lost, but its handle is closed."""
+    queue = make_queue()
+    queue.turn([], 0)
+    heartbeat = queue._session._heartbeat
+    assert heartbeat is not None
+    run_script = heartbeat._store.run
+
+    def closed_before(script: str, **inputs: Any) -> Any:
+        queue.close()
+        return run_script(script, **inputs)
+
+    monkeypatch.setattr(heartbeat._store, "run", closed_before)
+    assert not heartbeat.beat(queue._session)
+    assert connection.execute("ZCARD", "distq:{foos}:sessions") == 0
+
+
 @pytest.mark.conformance("RD-02")
 def test_a_process_that_cannot_reach_redis_fences_itself(
     redis_server: EmbeddedValkey, connection: Connection
