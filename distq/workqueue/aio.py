@@ -68,6 +68,6 @@ class AsyncQueue:
                 return method(*args, **named)
             finally:
                 # the next call of this thread is another coroutine's
-                self._queue._unanswered.forget()  # noqa: SLF001 - one queue in two forms
+                self._queue._unanswered.entry = None  # noqa: SLF001 - one queue in two forms
 
         return await _calls.call(call)
