@@ -66,7 +66,7 @@ class Candidate:
         self._settings = settings
         self._metrics = metrics
         self._spans = spans
-        self._runnables = runnables or Runnables(EventLoop())
+        self._runnables = Runnables(EventLoop()) if runnables is None else runnables  # an empty one is false
         self._work: TermWork | None = None
         self._on_failure = on_failure
         self._lock = LeaseLock(client, *lease)

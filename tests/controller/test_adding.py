@@ -95,6 +95,28 @@ def test_what_an_added_controller_caches_is_read_and_written_through(
         eventually(lambda: read == {"a": "green"})
 
 
+def test_the_first_runnable_may_be_added_to_a_leader(
+    api_server: ApiServer,
+    connection: Connection,
+    namespace: str,
+    settings: Settings,  # noqa: F811
+) -> None:
+    """It begins in the running term, though the Manager had none when it began."""
+    began = threading.Event()
+
+    def report(stop: threading.Event) -> None:
+        began.set()
+        stop.wait()
+
+    first = watching("foos", namespace, lambda _: None)
+    one = Manager([first], redis=connection, client=api_server.client(), settings=settings)
+    with managing(one) as running:
+        eventually(one.is_leader)
+        one.add(report)
+        assert began.wait(20)
+    assert running.error is None
+
+
 def test_plain_workers_are_added_too(connection: Connection) -> None:
     """On the Manager's Redis, or in memory; several threads may add at a time."""
     seen = set[str]()
