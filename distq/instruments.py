@@ -39,7 +39,8 @@ class Instrument:
         if labels.keys() != set(self.metric.labels):
             given, wanted = ", ".join(labels) or "none", ", ".join(self.metric.labels) or "none"
             raise ValueError(f"bad labels of {self.metric.name}: {given}. Give {wanted}.")
-        return tuple(str(labels[name]) for name in self.metric.labels)
+        texts = [str(labels[name]) for name in self.metric.labels]
+        return tuple(text.encode(errors="replace").decode() for text in texts)  # a page of metrics is UTF-8
 
 
 class Counter(Instrument):
@@ -51,13 +52,13 @@ class Counter(Instrument):
         if not self.metric.labels:
             provider.count(self.metric, (), 0)
 
-    def inc(self, amount: float = 1, **labels: object) -> None:
+    def inc(self, amount: float = 1, /, **labels: object) -> None:
         """Raise it. Raises ValueError for an amount below 0, and for labels that it does not have."""
         values = self._values_of(labels)
         if not 0 <= amount < math.inf:
             raise ValueError(f"bad amount of {self.metric.name}: {amount!r}. A counter only rises.")
         if self._provider is not None:
-            self._provider.count(self.metric, values, amount)
+            self._provider.count(self.metric, values, float(amount))
 
 
 class Gauge(Instrument):
@@ -67,11 +68,11 @@ class Gauge(Instrument):
         super().__init__(metric)
         self._values: dict[Labels, float] = {}
 
-    def set(self, value: float, **labels: object) -> None:
+    def set(self, value: float, /, **labels: object) -> None:
         """Set it. Raises ValueError for labels that it does not have."""
         self._values[self._values_of(labels)] = float(value)
 
-    def remove(self, **labels: object) -> None:
+    def remove(self, /, **labels: object) -> None:
         """Report it no longer for these labels, of an object that was deleted, say."""
         self._values.pop(self._values_of(labels), None)
 
@@ -90,13 +91,13 @@ class Histogram(Instrument):
         if not self.metric.labels:
             provider.observe(self.metric, (), ())
 
-    def observe(self, value: float, **labels: object) -> None:
+    def observe(self, value: float, /, **labels: object) -> None:
         """Add a value. Raises ValueError for one that is no number, and for labels that it does not have."""
         values = self._values_of(labels)
         if math.isnan(value):
             raise ValueError(f"bad value of {self.metric.name}: {value!r}. Give a number.")
         if self._provider is not None:
-            self._provider.observe(self.metric, values, (value,))
+            self._provider.observe(self.metric, values, (float(value),))
 
 
 class Instruments:
@@ -109,7 +110,7 @@ class Instruments:
 
     def counter(self, name: str, meaning: str, labels: Sequence[str]) -> Counter:
         """Return the counter of this name, made where there is none. Raises ConfigError."""
-        if not name.endswith("_total"):
+        if not str(name).endswith("_total"):
             raise ConfigError(f"bad name of a counter: {name!r:.80}. End it with _total.")
         return self._add(Counter(_metric("counter", name, meaning, labels)))
 
@@ -167,16 +168,24 @@ def _metric(
     buckets: tuple[float, ...] = (),
 ) -> Metric:
     """Return the one metric of this name; raise ConfigError where another one has it."""
-    if not _METRIC_NAME.fullmatch(name):
+    if not _METRIC_NAME.fullmatch(str(name)):
         raise ConfigError(f"bad name of a metric: {name!r:.80}. Use letters, digits and underscores.")
-    if isinstance(labels, str) or not all(map(_LABEL_NAME.fullmatch, labels)) or "le" in labels:
-        raise ConfigError(f"bad labels of {name}: {labels!r:.80}. Give a list of names, none of them le.")
+    if not isinstance(meaning, str) or not meaning.isprintable():
+        raise ConfigError(f"bad meaning of {name}: {meaning!r:.80}. Give a line that can be printed.")
+    if isinstance(labels, str) or not _are_names(labels):
+        raise ConfigError(f"bad labels of {name}: {labels!r:.80}. Give a list of names, each once, not le.")
     new = Metric(name, kind, meaning, tuple(labels), buckets)
     with _knowing:
         known = _known.setdefault(name, new)
     if known in METRICS or _described(known) != _described(new):
         raise ConfigError(f"bad metric {name}: there is another one of this name. Choose another name.")
     return known
+
+
+def _are_names(labels: Sequence[str]) -> bool:
+    return len({"le", *labels}) == len(labels) + 1 and all(
+        _LABEL_NAME.fullmatch(str(name)) for name in labels
+    )
 
 
 def _described(metric: Metric) -> tuple[object, ...]:

@@ -1,6 +1,8 @@
 """A program's own metrics, on the provider of its Manager, whichever that is."""
 
 import math
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -154,8 +156,13 @@ def test_a_name_has_one_meaning() -> None:
         (lambda one: one.counter("own_synced", "x"), "End it with _total"),
         (lambda one: one.counter("own synced_total", "x"), "bad name of a metric"),
         (lambda one: one.gauge("1st", "x"), "bad name of a metric"),
+        (lambda one: one.gauge(5, "x"), "bad name of a metric"),
+        (lambda one: one.gauge("own_a", 5), "bad meaning of own_a"),
+        (lambda one: one.gauge("own_a", "\ud800"), "bad meaning of own_a"),
         (lambda one: one.gauge("own_a", "x", labels="name"), "bad labels of own_a"),
         (lambda one: one.gauge("own_a", "x", labels=["a-b"]), "bad labels of own_a"),
+        (lambda one: one.gauge("own_a", "x", labels=["a", "a"]), "bad labels of own_a"),
+        (lambda one: one.gauge("own_a", "x", labels=[5]), "bad labels of own_a"),
         (lambda one: one.histogram("own_b", "x", labels=["le"]), "bad labels of own_b"),
         (lambda one: one.histogram("own_b", "x", buckets=[]), "bad buckets of own_b"),
         (lambda one: one.histogram("own_b", "x", buckets=[2, 1]), "bad buckets of own_b"),
@@ -181,6 +188,25 @@ def test_a_wrong_value_or_label_is_an_error_where_it_is_given() -> None:
             counter.inc(amount, namespace="a")
     with pytest.raises(ValueError, match="Give a number"):
         one.histogram("own_c", "x").observe(math.nan)
+
+
+def test_no_value_or_label_that_data_has_breaks_the_page_of_all_metrics() -> None:
+    """A text of an object may be no Unicode; a number may be of another type."""
+    scraped, one = Scraped(), manager()
+    counter = one.counter("own_odd_total", "x", labels=["amount", "self"])
+    gauge = one.gauge("own_odd_level", "x", labels=["value"])
+    histogram = one.histogram("own_odd_seconds", "x", buckets=[1])
+    one._instruments.report_to(scraped.metrics)
+    scraped.metrics.expose(one._instruments.gauges)
+    for amount in (1, Decimal("0.5"), Fraction(1, 2)):
+        counter.inc(amount, amount="a\ud800", self="b")  # type: ignore[arg-type]  # a program's mistake
+        histogram.observe(amount)  # type: ignore[arg-type]
+    with pytest.raises(OverflowError):
+        counter.inc(10**400, amount="a", self="b")
+    gauge.set(1, value="\udcff")
+    assert 'own_odd_total{amount="a?",self="b"} 2.0' in scraped.text()
+    assert 'own_odd_level{value="?"} 1.0' in scraped.text()
+    assert "own_odd_seconds_sum 2.0" in scraped.text()
 
 
 def test_two_providers_of_one_meter_provider_share_the_instruments() -> None:
