@@ -9,6 +9,7 @@ import pytest
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
+from distq.controller.worker import event_loop
 from distq.controller.worker.event_loop import EventLoop
 from distq.workqueue.interface import Request
 from distq.workqueue.memory import MemoryQueue
@@ -75,6 +76,26 @@ def test_the_loop_ends_with_its_last_user_and_begins_anew() -> None:
         assert second is not first
         assert asyncio.run_coroutine_threadsafe(asyncio.sleep(0, "runs"), second).result(30) == "runs"
     assert second.is_closed()
+
+
+def test_a_loop_that_was_held_at_its_end_ends_although_another_one_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its tasks would else go on, and its thread with them, for as long as the process lives."""
+    monkeypatch.setattr(event_loop, "CLOSE_TIME", 0.01)
+    shared, held, go = EventLoop(), threading.Event(), threading.Event()
+
+    def hold() -> None:
+        held.set()
+        go.wait(60)
+
+    first = shared.enter()
+    first.call_soon_threadsafe(hold)
+    assert held.wait(20)
+    shared.leave()
+    with shared:
+        go.set()
+        eventually(first.is_closed)
 
 
 def test_tasks_that_are_left_over_are_cancelled_with_their_loop() -> None:

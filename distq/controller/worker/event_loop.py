@@ -38,7 +38,7 @@ class EventLoop:
         with self._lock:
             self._users -= 1
             if not self._users:
-                self._closing = True
+                self._closing.set()
                 self._watch.close()
                 self._loop.call_soon_threadsafe(self._loop.stop)
                 self._thread.join(CLOSE_TIME)
@@ -52,28 +52,30 @@ class EventLoop:
         self.leave()
 
     def _start(self) -> None:
-        self._closing = False
+        self._closing = threading.Event()  # of this loop alone: the one before may take longer to end
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="distq-loop", daemon=True)
+        self._thread = threading.Thread(
+            target=_run, args=(self._loop, self._closing), name="distq-loop", daemon=True
+        )
         self._thread.start()
         assert self._thread.ident is not None  # noqa: S101  # start waits for it
         self._watch = LoopWatch(self._loop, self._thread.ident, below=__file__)
 
-    def _run(self) -> None:
-        loop = self._loop
-        asyncio.set_event_loop(loop)
-        while not self._closing:
-            # SystemExit and KeyboardInterrupt of any task leave the loop, though its awaiters have them, too
-            with contextlib.suppress(SystemExit, KeyboardInterrupt):
-                loop.run_forever()
-        cancelled = False
-        while not cancelled:
-            with contextlib.suppress(SystemExit, KeyboardInterrupt):
-                loop.run_until_complete(_cancel_all())
-                cancelled = True
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
-        loop.close()
+
+def _run(loop: asyncio.AbstractEventLoop, closing: threading.Event) -> None:
+    asyncio.set_event_loop(loop)
+    while not closing.is_set():
+        # SystemExit and KeyboardInterrupt of any task leave the loop, though its awaiters have them, too
+        with contextlib.suppress(SystemExit, KeyboardInterrupt):
+            loop.run_forever()
+    cancelled = False
+    while not cancelled:
+        with contextlib.suppress(SystemExit, KeyboardInterrupt):
+            loop.run_until_complete(_cancel_all())
+            cancelled = True
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
 
 
 async def _cancel_all() -> None:
