@@ -57,8 +57,9 @@ class Runnables:
     def begin(self) -> None:
         """Begin all of them, in threads of their own."""
         with self._lock:
-            self._is_begun = True
-            self._runs = [_Run(runnable, self._event_loop) for runnable in self._runnables]
+            self._is_begun, self._runs = True, []
+            for runnable in self._runnables:  # one by one: those before one without a thread shall end, too
+                self._runs.append(_Run(runnable, self._event_loop))
 
     def end(self) -> None:
         """Let all of them end; return at once."""

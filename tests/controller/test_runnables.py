@@ -226,6 +226,27 @@ def test_it_runs_again_in_a_later_term_of_the_process(kind: str) -> None:
         assert runs.seen == ["it begins", "it ends"] * term
 
 
+def test_where_one_has_no_thread_the_others_end_with_the_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They would else run on beside those of the next leader."""
+    runs, group = Runs(), Runnables(EventLoop())
+    for name in ("first", "second"):
+        group.add(runs.plain(name))
+    start = threading.Thread.start
+
+    def start_but_one(thread: threading.Thread) -> None:
+        if runs.seen:
+            raise RuntimeError("can't start new thread")
+        start(thread)
+        eventually(lambda: runs.seen)
+
+    monkeypatch.setattr(threading.Thread, "start", start_but_one)
+    work = term_work(group, threading.Event())
+    with pytest.raises(RuntimeError, match="can't start"):
+        work.begin_runnables()
+    work.end(20.0, lambda error: pytest.fail(str(error)))
+    eventually(lambda: runs.seen == ["first begins", "first ends"])
+
+
 def test_one_that_outlives_its_term_ends_the_process() -> None:
     """Nothing else ends a thread, and the next leader runs it, too: the term waits for it."""
     go, over, errors = threading.Event(), threading.Event(), list[BaseException]()
