@@ -5,6 +5,7 @@ import contextvars
 import functools
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -26,16 +27,20 @@ class AwaitedCalls:
     def __init__(self, most: int, name: str) -> None:
         self._most = most
         self._name = name
+        self._begin()
+        _all.add(self)
+
+    def _begin(self) -> None:
+        """Start from nothing; also in the child of a fork: a thread of the parent may have held the lock."""
         self._lock = threading.Lock()
         self._threads: CallThreads | None = None
-        self._process = os.getpid()
 
     async def call(self, function: Callable[[], Value]) -> Value:
         """Call a function in one of the threads, with the caller's context variables."""
         function = functools.partial(contextvars.copy_context().run, function)
         with self._lock:
-            if self._threads is None or self._process != os.getpid():  # a parent's threads stayed there
-                self._threads, self._process = CallThreads(self._most, self._name), os.getpid()
+            if self._threads is None:
+                self._threads = CallThreads(self._most, self._name)
             future = self._threads.submit(function)
         return await asyncio.wrap_future(future)
 
@@ -45,6 +50,17 @@ class AwaitedCalls:
             threads, self._threads = self._threads, None
         if threads is not None:
             await asyncio.to_thread(threads.close)
+
+
+_all: "weakref.WeakSet[AwaitedCalls]" = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for calls in list(_all):
+        calls._begin()  # noqa: SLF001  # this module's own
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class CallThreads:

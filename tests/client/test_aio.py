@@ -279,3 +279,19 @@ assert os.waitpid(child, 0)[1] == 0
     ignored = "ignore:This process:DeprecationWarning"
     command = [sys.executable, "-W", "error", "-W", ignored, "-c", program]
     subprocess.run(command, check=True, timeout=60)
+
+
+def test_a_fork_while_another_thread_begins_a_call_leaves_its_child_usable() -> None:
+    """The lock that the thread held is not released in the child, where the loop would wait for ever."""
+    program = """
+import asyncio, os, signal
+from distq.call_threads import AwaitedCalls
+calls = AwaitedCalls(1, "test")
+calls._lock.acquire()
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    os._exit(asyncio.run(calls.call(lambda: 7)))
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=20)
