@@ -5,6 +5,7 @@ during everything else: a probe finds out that Redis is away, it does not wait f
 """
 
 import logging
+import os
 import socket
 import sys
 import threading
@@ -114,6 +115,16 @@ class Endpoints:
 _shared: dict[str, Endpoints] = {}
 """The endpoints of this process by their address; those of a port that the system chooses are not shared."""
 _sharing = threading.Lock()
+
+
+def _after_fork_in_child() -> None:
+    """Share nothing with the parent: the threads that answer there stayed there."""
+    global _sharing  # noqa: PLW0603  # a thread of the parent may have held it
+    _sharing = threading.Lock()
+    _shared.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """The HTTP endpoints by themselves: addresses, answers, clients that misbehave."""
 
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -53,6 +55,29 @@ def test_other_requests_are_refused(serve: Serve) -> None:
     status, why = get(endpoints, "/metrics")
     assert status == 404
     assert "distq[metrics]" in why
+
+
+def test_the_child_of_a_fork_shares_no_address_with_its_parent() -> None:
+    """It is refused there, as any other process: no thread of the child would answer."""
+    program = f"""
+import os, signal
+from distq.controller.endpoints import ManagerPages, serving
+from distq.errors import ConfigError
+pages = ManagerPages(list, list, None)
+with serving("127.0.0.1:{free_port()}", pages) as endpoints:
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        try:
+            serving(endpoints.url.removeprefix("http://"), pages).__enter__()
+        except ConfigError:
+            os._exit(7)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+"""
+    # Python 3.12 warns of every fork beside threads
+    ignored = "ignore:This process:DeprecationWarning"
+    subprocess.run([sys.executable, "-W", "error", "-W", ignored, "-c", program], check=True, timeout=60)
 
 
 def test_a_silent_client_holds_up_no_other_client(serve: Serve) -> None:
