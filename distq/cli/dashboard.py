@@ -53,7 +53,7 @@ class _Role(click.Choice[str]):
 _with_policy = with_parameters(
     click.option("--bind", default="127.0.0.1:9181", show_default=True, metavar="ADDRESS[:PORT]"),
     click.option("--actions", is_flag=True, help="Without a login: allow repairs."),
-    click.option("--read-only", is_flag=True, help="Refuse all repairs, whatever the role."),
+    click.option("--read-only", is_flag=True, help="Refuse all repairs, for every role."),
     click.option(
         "--users", type=_FILE, help="Users: lines of name:role:hash; the role is viewer or operator."
     ),

@@ -17,6 +17,11 @@ PATTERNS = {
     "stand for be": r"stand|stands|stood|standing",
     "mend for fix": r"mend|mends|mended|mending",
     "no more for no longer": r"no more(?! than)",
+    "a clause of any degree for every or many": r"whatever|however (?:many|much|long|large|often)",
+    "all the same for nevertheless": r"all the same(?=[.,:;)])",
+    "turn out for be found": r"turn(?:s|ed|ing)? out",
+    "hear for receive": r"hear|hears|heard|hearing",
+    "words of letters and laws": r"hence|thus|whence|lest|upon|there(?:of|by|in)|in (?:its|their) stead",
 }
 _FOUND = re.compile("|".join(rf"\b(?:{pattern})\b" for pattern in PATTERNS.values()), re.IGNORECASE)
 _CODE = re.compile(r"`[^`\n]*`")

@@ -14,6 +14,9 @@ def test_no_page_and_no_message_has_one_of_the_patterns() -> None:
     ("text", "words"),
     [
         ("The log tells who may repair.", ["tells", "who may"]),
+        ("It is whatever Redis has, however many wait.", ["whatever", "however many"]),
+        ("It runs all the same: it turns out that the same numbers count.", ["all the same", "turns out"]),
+        ("Thus the handler hears of it; the thread and the part therein.", ["Thus", "hears", "therein"]),
         ("Nobody leads; it stands at 4711 no more.", ["Nobody", "stands", "no more"]),
         ("At most 250 claims, no more than that; the standard understands what is left.", []),
     ],

@@ -119,7 +119,7 @@ def odd_objects(stage: Stage) -> None:
 
 @fault("F43", "the leader's memory stays within the limit of the manifests", server="redis6")
 def large_objects(stage: Stage) -> None:
-    """Answer a list with 250 ConfigMaps of 1.3 MB each, however many at a time the leader asks for."""
+    """Answer a list with 250 ConfigMaps of 1.3 MB each, in pages of the size that the leader asks for."""
     with stage.long_lease():
         leader = stage.leader()
         leader.forget_memory()
