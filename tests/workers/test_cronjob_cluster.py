@@ -1,6 +1,6 @@
 """The CronJob of kubebuilder's book with an informer and a worker, on an emulated and a real API server."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from typing import Any
 
@@ -11,7 +11,7 @@ from distq import Client, Connection, Controller, Inspector, Manager, Queue, key
 from distq.config import Settings
 from distq.errors import Conflict
 from distq.testing import FakeClock
-from tests.controller.test_manager import managing
+from tests.controller.test_manager import Running, managing
 from tests.support.api_servers import ApiServer
 from tests.support.eventually import eventually
 from tests.support.samples import wait_until_served
@@ -19,6 +19,7 @@ from tests.workers.cron_jobs import DEFINITION, end, minute_of, new_cron_job
 from workers import cronjob
 from workers.cronjob import CRON_JOB, JOB
 
+QUEUE = "cronjobs"
 PATIENCE = 120.0
 ON_TWO_SERVERS = pytest.mark.parametrize(
     ("api_server", "redis_server"), [("emulator", "redis7"), ("real", "valkey9")], indirect=True
@@ -52,26 +53,59 @@ def clock(cron_job: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> FakeCloc
     return clock
 
 
+class Fleet:
+    """An informer and a worker, and what shows where they are."""
+
+    def __init__(self, connection: Connection, key: str) -> None:
+        self.members: list[Running] = []
+        self._inspector = Inspector(connection)
+        self._key = key
+
+    def is_delayed(self) -> bool:
+        """Return whether the CronJob's item waits for its time."""
+        item = self._inspector.item(QUEUE, self._key)
+        return item is not None and item.state == "delayed"
+
+    def reaches(self, condition: Callable[[], bool], what: str) -> None:
+        """Wait for the condition; raise what ended a member, or say where item, queue and watches are."""
+
+        def is_met() -> bool:
+            for error in [each.error for each in self.members if each.error is not None]:
+                raise error
+            return condition()
+
+        eventually(is_met, lambda: f"{what}; {self._state()}", timeout=PATIENCE)
+
+    def _state(self) -> str:
+        item = self._inspector.item(QUEUE, self._key)
+        return f"{item}, {self._inspector.queues(QUEUE)}, {self._inspector.streams(QUEUE)}"
+
+
 @pytest.fixture
 def fleet(
-    client: Client, clock: FakeClock, connection: Connection, namespace: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[None]:
+    client: Client,
+    cron_job: dict[str, Any],
+    clock: FakeClock,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Fleet]:
     """Run an informer and a worker over the test's own Redis."""
+    namespace = cron_job["metadata"]["namespace"]
     settings = Settings(lease_name="cronjobs", lease_namespace=namespace, grace_period=1)
+    fleet = Fleet(connection, key_of(cron_job))
     with ExitStack() as stack:
         for sides in ({"workers": False}, {"informer": False}):
-            queue = Queue("cronjobs", connection)
+            queue = Queue(QUEUE, connection)
             controller = Controller(queue, cronjob.reconcile, watches=cronjob.controller.watches)
             monkeypatch.setattr(cronjob, "controller", controller)
             manager = Manager([controller], redis=connection, client=client, settings=settings)
-            stack.enter_context(managing(manager, **sides))
-        yield
+            fleet.members.append(stack.enter_context(managing(manager, **sides)))
+        yield fleet
 
 
 @ON_TWO_SERVERS
-@pytest.mark.usefixtures("fleet")
 def test_jobs_come_and_go_by_the_clock(
-    client: Client, connection: Connection, clock: FakeClock, cron_job: dict[str, Any]
+    client: Client, fleet: Fleet, clock: FakeClock, cron_job: dict[str, Any]
 ) -> None:
     """The queue brings the CronJob back for its run; its Jobs are noted, end, and make room for others."""
     key = key_of(cron_job)
@@ -79,10 +113,6 @@ def test_jobs_come_and_go_by_the_clock(
     def active() -> list[str] | None:
         noted = (client.get(CRON_JOB, key) or {}).get("status", {}).get("active")
         return noted and [job["name"] for job in noted]
-
-    def is_delayed() -> bool:
-        item = Inspector(connection).item("cronjobs", key)
-        return item is not None and item.state == "delayed"
 
     def jobs() -> list[str]:
         there = client.list(JOB, cron_job["metadata"]["namespace"])
@@ -93,18 +123,18 @@ def test_jobs_come_and_go_by_the_clock(
         assert job is not None
         end(client, job)
 
-    eventually(lambda: active() == [], "it was looked at", timeout=PATIENCE)
-    eventually(is_delayed, "it waits for its run", timeout=PATIENCE)
+    fleet.reaches(lambda: active() == [], "it was looked at")
+    fleet.reaches(fleet.is_delayed, "it waits for its run")
     assert jobs() == []
     first, second = (f"{cron_job['metadata']['name']}-{clock.now() + wait:.0f}" for wait in (1, 61))
     clock.step(1)
-    eventually(lambda: active() == [first], "its delay was over", timeout=PATIENCE)
+    fleet.reaches(lambda: active() == [first], "its delay was over")
     assert jobs() == [first]
     end_of(first)
-    eventually(lambda: active() == [], "the end is noted", timeout=PATIENCE)
+    fleet.reaches(lambda: active() == [], "the end is noted")
     clock.step(60)
     client.patch(CRON_JOB, key, {"metadata": {"annotations": {"looked": "at"}}})  # instead of a minute's wait
-    eventually(lambda: active() == [second], "the next run is started", timeout=PATIENCE)
+    fleet.reaches(lambda: active() == [second], "the next run is started")
     assert sorted(jobs()) == [first, second]
     end_of(second)
-    eventually(lambda: jobs() == [second], "the history keeps one", timeout=PATIENCE)
+    fleet.reaches(lambda: jobs() == [second], "the history keeps one")
