@@ -1,5 +1,6 @@
 """A Valkey server of one's own, for the demo, the sandbox and tests; it forgets everything at its end."""
 
+import contextlib
 import os
 import shutil
 import socket
@@ -16,6 +17,11 @@ from distq.testing.guard import Guard
 
 STARTUP_SECONDS = 60.0
 """Within which a server answers that has not ended, however busy the machine is."""
+
+_PORTS = 5
+"""Free ports that are tried: between the choice of one and its use another program may take it."""
+
+_PORT_TAKEN = "Address already in use"
 
 
 def embedded_server() -> Path:
@@ -64,9 +70,22 @@ class EmbeddedValkey:
         return self._process.pid
 
     def start(self) -> Self:
-        """Start the server and wait until it answers; raise DistqError with its words when it does not."""
+        """Start the server and wait until it answers; raise DistqError with its words when it does not.
+
+        A port that another program takes in the same moment is left to that program.
+        """
+        wanted = self.port
+        for _ in range(_PORTS):
+            self.port = wanted or _free_port()
+            if (refusal := self._begin()) is None:
+                return self
+            if wanted or _PORT_TAKEN not in refusal:
+                break
+        raise DistqError(refusal)
+
+    def _begin(self) -> str | None:
+        """Start the server on its port; return why it did not start, None once it answers."""
         server = self._server or embedded_server()
-        self.port = self.port or _free_port()
         inside = self._guard.folder if self._guard else None
         self._folder = tempfile.mkdtemp(prefix="distq-valkey-", dir=inside)
         log = Path(self._folder, "log")
@@ -88,8 +107,8 @@ class EmbeddedValkey:
         if not self._answers():
             said = log.read_text(errors="replace")[-300:].strip()
             self.stop()
-            raise DistqError(f"{server} did not start: {said}")
-        return self
+            return f"{server} did not start: {said}"
+        return None
 
     def stop(self) -> None:
         """Stop the server and remove its files."""
@@ -101,15 +120,15 @@ class EmbeddedValkey:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _answers(self) -> bool:
+        """Wait for an answer of this server: another one may have taken the port, and answers as well."""
         deadline = time.monotonic() + STARTUP_SECONDS
         while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
-            try:
+            with contextlib.suppress(OSError):
                 with socket.create_connection(("127.0.0.1", self.port), timeout=1) as connection:
-                    connection.sendall(b"PING\r\n")
-                    if connection.recv(16).startswith(b"+PONG"):
-                        return True
-            except OSError:
-                pass
+                    connection.sendall(b"INFO server\r\nQUIT\r\n")
+                    answer = connection.makefile("rb").read()
+                if b"\nprocess_id:%d\r" % self.pid in answer:
+                    return True
             time.sleep(0.02)
         return False
 
