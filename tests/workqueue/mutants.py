@@ -279,6 +279,12 @@ MUTANTS = [
     Mutant("a suspect waits for its share", "if not apart then", "if true then"),
     Mutant("promoted past the flows", "if by_flow and #to_ready > 3 then by_flow(to_ready) end", ""),
     Mutant("dirty past the flows", "if by_flow then by_flow(added_again) end", ""),
+    Mutant("put back into the past", "if by_flow then score = no_earlier(item, score) end", ""),
+    Mutant(
+        "a flow owes for what went on",
+        "if not first then\n    call('ZREM",
+        "if not first then\n  elseif false then\n    call('ZREM",
+    ),
     Mutant(
         "pending since its tag", "then popped[2 * i] = order end", "then popped[2 * i] = popped[2 * i] end"
     ),

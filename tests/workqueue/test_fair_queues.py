@@ -121,6 +121,25 @@ def test_an_item_that_is_put_back_keeps_its_place(make_queue: MakeQueue) -> None
 
 
 @anywhere
+@pytest.mark.parametrize("other_level", ["waits", "is empty"])
+def test_an_item_that_is_put_back_late_lets_no_namespace_catch_up(
+    make_queue: MakeQueue, other_level: str
+) -> None:
+    """What others had while it was held is no share that is owed to those that come now."""
+    queue = make_queue(fair_by="namespace")
+    queue.add("low/1", priority=-100)
+    queue.add(*(f"a/{number:03}" for number in range(200)))
+    held, *others = claim(queue, 200 if other_level == "is empty" else 100)
+    queue.release(held)
+    for request in others:
+        queue.done(request)
+    for name in "ab":
+        queue.add(*(f"{name}/new-{number:03}" for number in range(50)))
+    claims = Counter(map(namespace, claim(queue, 41)))
+    assert abs(claims["a"] - claims["b"]) <= 1
+
+
+@anywhere
 @pytest.mark.parametrize("how", ["added again", "delayed", "requeued after a failure"])
 def test_items_that_come_back_wait_for_their_share(
     make_queue: MakeQueue, server_time: ServerTime, how: str

@@ -38,6 +38,16 @@ class Flows:
         self.ends[flow] = tag + 1
         return tag
 
+    def go_on(self, entry: Now, first: int | None) -> int:
+        """Return the tag of an item that comes back: its own, unless ``first`` has passed that.
+
+        What the flows had while it was away is no share that is owed to those that enter now.
+        """
+        if first is None:
+            self._drop(entry.priority)
+            return entry.place[1]
+        return max(first, entry.place[1])
+
     def claim(self, last: Now | None, *, leaves_some: bool) -> None:
         """Drop the ends that mean nothing once a turn has claimed up to ``last``; all if nothing is ready."""
         if last is not None:

@@ -285,15 +285,24 @@ class Items:
     def put_back(self, item: Item, stood: Now) -> None:
         """Give an item its old place, or a better one it got since; being pending now supersedes a delay.
 
-        In a fair queue only a higher priority is a better place.
+        In a fair queue only a higher priority is a better place, and the old one is no earlier than that of
+        all other ready items of its priority.
         """
         entry = self.pending.get(item)
         if isinstance(entry, Now) and entry.priority > stood.priority:
             self._make_pending(item, entry)
         elif isinstance(entry, Now) and not self.flows.is_fair:
             self.pending[item] = min(stood, entry, key=lambda now: now.place)
+        elif self.flows.is_fair:
+            self.pending.pop(item, None)
+            self.pending[item] = self._no_earlier(stood)
         else:
             self.pending[item] = stood
+
+    def _no_earlier(self, entry: Now) -> Now:
+        """Return an entry that comes back with a tag that not all ready items of its priority have passed."""
+        tag = self.flows.go_on(entry, self._first_tag(entry.priority))
+        return entry if tag == entry.place[1] else entry._replace(tag=tag)
 
     # Suspects
 

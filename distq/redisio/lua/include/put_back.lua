@@ -2,6 +2,7 @@
 -- out: into_ready, put_back
 -- As if never claimed: back where it stood, merged with what was added meanwhile; being ready supersedes a delay.
 --- @include into_ready
+--- @include no_earlier
 local function put_back(item, score)
   local newer = call('ZSCORE', dirty, item)
   if newer then
@@ -15,5 +16,6 @@ local function put_back(item, score)
     score = by_flow and score or math.min(tonumber(newer), score)
   end
   call('ZREM', delayed, item)
+  if by_flow then score = no_earlier(item, score) end
   call('ZADD', ready, 'LT', score, item)
 end
