@@ -272,9 +272,7 @@ MUTANTS = [
     Mutant("a flow owes for what is over", "if level.is_empty then call('ZREM", "if false then call('ZREM"),
     Mutant("a flow begins now", "begins = tonumber(first) or order", "begins = order"),
     Mutant("the past of flows kept", "call('ZREMRANGEBYSCORE', flows, math.ldexp(0.5, exponent), last)", ""),
-    Mutant(
-        "not raised in a fair queue", "if stands[n] and exponent >= exponent_of(stands[n])", "if stands[n]"
-    ),
+    Mutant("not raised in a fair queue", "if stands[n] and tonumber(stands[n]) < beyond", "if stands[n]"),
     Mutant("each bare key a flow", "match(item, '^([^/]*)/') or ''", "match(item, '^([^/]*)/') or item"),
     Mutant("a suspect waits for its share", "if not apart then", "if true then"),
     Mutant("promoted past the flows", "if by_flow and #to_ready > 3 then by_flow(to_ready) end", ""),

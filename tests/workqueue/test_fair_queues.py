@@ -298,6 +298,30 @@ def test_what_nobody_can_read_of_shares_harms_no_item(
     assert {request.priority for request in found} == {0}
 
 
+def test_an_add_mends_a_place_that_no_script_wrote(connection: Connection) -> None:
+    """Behind all others, where no claim of a busy queue would come."""
+    queue = Queue("foos", connection, fair_by="namespace")
+    queue.add("a/1")
+    connection.execute("ZADD", QueueStore(connection, "foos").key("ready"), "inf", "a/2")
+    queue.add("a/2")
+    queue.add("a/3")
+    assert [request.key for request in claim(queue, 3)] == ["a/1", "a/2", "a/3"]
+
+
+def test_a_turn_that_claims_the_last_item_reads_nothing_of_a_wrong_type_then(
+    connection: Connection, server_time: ServerTime
+) -> None:
+    """It would fail after it claimed: the session would hold what it knows nothing of."""
+    queue = Queue("foos", connection, fair_by="namespace")
+    queue.add("a/1", "a/2")
+    claim(queue, 1)
+    connection.execute("SET", QueueStore(connection, "foos").key("suspects"), "odd")
+    assert [request.key for request in claim(queue, 1)] == ["a/2"]
+    server_time.advance(1)
+    with pytest.raises(RedisRefused, match="suspects"):
+        claim(queue, 1)
+
+
 def test_a_controller_takes_it_for_its_queue(connection: Connection) -> None:
     """Given with the queue's name; a Queue has its own option."""
     controller = Controller("foos", lambda _: None, fair_by="namespace")

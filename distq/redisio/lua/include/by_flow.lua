@@ -81,14 +81,15 @@ if fair_by == 'namespace' then
     end
     local stands, apart = call('ZMSCORE', pending, unpack(items)), pending == suspects
     local levels, level_at, flow_at, by_time, n_by_time = {}, {}, {}, { 'HSET', arrivals }, 2
-    local order, exponent, text, level, ends
+    local order, exponent, beyond, text, level, ends
     for n = 1, #items do
       local at, item = first + 2 * n - 2, items[n]
       if zadd[at] ~= order then
         order = zadd[at]
         exponent, text, level = exponent_of(order), format('%.17g', order), nil
+        beyond = ldexp(1, exponent)
       end
-      if stands[n] and exponent >= exponent_of(stands[n]) then
+      if stands[n] and tonumber(stands[n]) < beyond then
         zadd[at], flow_at[n] = stands[n], false
       else
         by_time[n_by_time + 1], by_time[n_by_time + 2] = item, text

@@ -1,4 +1,4 @@
-  -- in: alone, arrivals, flows, popped, processing, ready, suspects
+  -- in: alone, arrivals, flows, n_suspects, popped, processing, ready
   -- out: nothing
   -- A flow that ends before what was claimed goes on from there. Where nothing is ready no flow goes on; and where
   -- nothing is claimed either, nothing has arrived. A suspect has its order by time.
@@ -9,5 +9,5 @@
   end
   if call('ZCARD', ready) == 0 then
     call('DEL', flows)
-    if call('ZCARD', processing) + call('ZCARD', suspects) == 0 then call('DEL', arrivals) end
+    if call('ZCARD', processing) + n_suspects == 0 then call('DEL', arrivals) end
   end
