@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     )
     from distq.controller.watches import Every, For, Owns, Watches
     from distq.errors import DistqError, Empty, RetryAfter, ShutDown, TerminalError
+    from distq.informer.indexer import meta_labels_index_func
     from distq.informer.selectors import matches
     from distq.inspector import Inspector
     from distq.redisio.connection import Connection
@@ -76,6 +77,7 @@ _HOMES = {
     "get_condition": "distq.client.conditions",
     "key_of": "distq.client.objects",
     "matches": "distq.informer.selectors",
+    "meta_labels_index_func": "distq.informer.indexer",
     "owned_by": "distq.controller.ownership",
     "reference": "distq.client.objects",
     "remove_condition": "distq.client.conditions",
@@ -109,6 +111,7 @@ __all__ = [
     "get_condition",
     "key_of",
     "matches",
+    "meta_labels_index_func",
     "owned_by",
     "reference",
     "remove_condition",

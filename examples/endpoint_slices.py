@@ -16,7 +16,17 @@ from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
-from distq import Client, Controller, For, Owns, Request, Watches, key_of, set_controller_reference
+from distq import (
+    Client,
+    Controller,
+    For,
+    Owns,
+    Request,
+    Watches,
+    key_of,
+    meta_labels_index_func,
+    set_controller_reference,
+)
 from examples.pods import has_ended, is_deleted, is_ready
 
 SERVICE = "v1/Service"
@@ -183,35 +193,24 @@ def port_on(pod: Object, port: Object) -> int | None:
 
 
 def selected_by(service: Object) -> list[Object]:
-    """Return the pods that a Service selects: those with the first of its labels, if they have the others."""
-    pods = controller.lister(POD).by_index("label", by_first_label(service)[0])
-    return [pod for pod in pods if selects(service, pod)]
+    """Return the pods that a Service selects."""
+    namespace, selector = service["metadata"]["namespace"], service["spec"]["selector"]
+    return controller.lister(POD).list(namespace, label_selector=selector)
 
 
 def services_of(pod: Object) -> Iterator[str]:
-    """Yield the Services that select a pod: each is found by the first of its labels."""
-    for label in by_label(pod):
-        for service in controller.lister(SERVICE).by_index("label", label):
-            if selects(service, pod):
+    """Yield the Services that select a pod: each is found by the first label of its selector."""
+    namespace, labels = pod["metadata"]["namespace"], pod["metadata"].get("labels") or {}
+    for key, value in labels.items():
+        for service in controller.lister(SERVICE).by_index("selects", f"{namespace} {key}={value}"):
+            if service["spec"]["selector"].items() <= labels.items():
                 yield key_of(service)
 
 
-def selects(service: Object, pod: Object) -> bool:
-    """Return whether a pod has all labels of a Service's selector."""
-    labels: dict[str, str] = pod["metadata"].get("labels") or {}
-    return bool(service["spec"]["selector"].items() <= labels.items())
-
-
 def by_first_label(service: Object) -> list[str]:
-    """Return one label of the selector, as ``by_label`` writes it."""
+    """Return one label of the selector, with the namespace in which it selects."""
     selector = sorted((service["spec"].get("selector") or {}).items())
     return [f"{service['metadata']['namespace']} {key}={value}" for key, value in selector[:1]]
-
-
-def by_label(pod: Object) -> list[str]:
-    """Return each label of a pod, with its namespace."""
-    labels = pod["metadata"].get("labels") or {}
-    return [f"{pod['metadata']['namespace']} {key}={value}" for key, value in labels.items()]
 
 
 def by_service(slice_: Object) -> list[str]:
@@ -232,8 +231,10 @@ controller = Controller(
     "endpoint-slices",
     reconcile,
     watches=[
-        For(SERVICE, label_selector=MANAGED, cached=True, indexers={"label": by_first_label}),
-        Watches(POD, services_of, cached=True, indexers={"label": by_label}, after=BATCH_PERIOD),
+        For(SERVICE, label_selector=MANAGED, cached=True, indexers={"selects": by_first_label}),
+        Watches(
+            POD, services_of, cached=True, indexers={"labels": meta_labels_index_func}, after=BATCH_PERIOD
+        ),
         Owns(
             SLICE,
             label_selector=f"{MANAGED_BY}={MANAGER}",

@@ -8,7 +8,12 @@ import distq.client  # noqa: F401 - first, since its error names the extra that 
 from distq.informer.delta_fifo import Delta, DeltaFIFO, DeltaType, RealFIFO
 from distq.informer.expiration_cache import ExpirationCache
 from distq.informer.factory import SharedInformerFactory, wait_for_cache_sync
-from distq.informer.indexer import NAMESPACE_INDEX, Indexer, meta_namespace_index_func
+from distq.informer.indexer import (
+    NAMESPACE_INDEX,
+    Indexer,
+    meta_labels_index_func,
+    meta_namespace_index_func,
+)
 from distq.informer.lister import Lister
 from distq.informer.listwatch import ListerWatcher, ListWatch
 from distq.informer.mutation_cache import MutationCache
@@ -46,6 +51,7 @@ __all__ = [
     "SharedInformerFactory",
     "Sink",
     "StoredObject",
+    "meta_labels_index_func",
     "meta_namespace_index_func",
     "meta_namespace_key_func",
     "split_meta_namespace_key",

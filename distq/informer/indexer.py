@@ -23,6 +23,20 @@ def meta_namespace_index_func(obj: Object) -> list[str]:
     return [obj.get("metadata", {}).get("namespace") or ""]
 
 
+def meta_labels_index_func(obj: Object) -> list[str]:
+    """Return the object's labels, each as ``key=value``.
+
+    With this index ``Lister.list(label_selector="app=web,!canary")`` looks only at objects that have
+    ``app=web``.
+    """
+    return [f"{key}={value}" for key, value in (obj.get("metadata", {}).get("labels") or {}).items()]
+
+
+def labels_index(indexers: Mapping[str, IndexFunc]) -> str | None:
+    """Return the name of the index by labels, None where there is none."""
+    return next((name for name, function in indexers.items() if function is meta_labels_index_func), None)
+
+
 class Indexer:
     """Objects by key, ``namespace/name``, and by the values of index functions.
 
@@ -140,6 +154,15 @@ class Indexer:
         with self._lock:
             return self._under(name, [value])
 
+    def stored_by_indices(self, wanted: Mapping[str, Sequence[str]]) -> Stored:
+        """Return what each of some indices has under one of its values, not decoded."""
+        with self._lock:
+            keys = [
+                {key for value in values for key in self._index(name).get(value, ())}
+                for name, values in wanted.items()
+            ]
+            return [stored for key in set.intersection(*keys) if (stored := self._objects.get(key))]
+
     def put(self, stored: StoredObject) -> None:
         """Keep an object."""
         with self._lock:
@@ -216,6 +239,9 @@ def values_of(indexers: Mapping[str, IndexFunc], stored: StoredObject) -> dict[s
             values[name] = {stored.key.partition("/")[0] if "/" in stored.key else ""}
             continue
         try:
+            if function is meta_labels_index_func:
+                values[name] = index_values(function, {"metadata": stored.metadata()})
+                continue
             obj = obj or stored.decode()
             values[name] = index_values(function, obj)
         except BaseException as error:  # an index function may call sys.exit

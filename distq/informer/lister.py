@@ -1,12 +1,12 @@
 """Reading a cache by key, namespace, labels and index (client-go listers)."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from distq.client.objects import Object
 from distq.informer.aio import AsyncLister
-from distq.informer.indexer import NAMESPACE_INDEX, Indexer, Objects, Stored
-from distq.informer.selectors import Labels, label_selector
+from distq.informer.indexer import NAMESPACE_INDEX, Indexer, Objects, Stored, labels_index
+from distq.informer.selectors import Labels, label_pairs, label_selector
 from distq.informer.stored_object import StoredObject
 
 
@@ -36,7 +36,8 @@ class Lister(ABC):
     def list(self, namespace: str | None = None, *, label_selector: str | Labels = "") -> Objects:
         """Return all objects, or those of a namespace, whose labels match, in no order.
 
-        Raises ConfigError for a bad selector. Source: client-go tools/cache ListAll, ListAllByNamespace.
+        Looks at all of them, or at those alone that an index by ``meta_labels_index_func`` finds. Raises
+        ConfigError for a bad selector. Source: client-go tools/cache ListAll, ListAllByNamespace.
         """
 
     @abstractmethod
@@ -63,19 +64,25 @@ class IndexerLister(Lister):
     def list(self, namespace: str | None = None, *, label_selector: str | Labels = "") -> Objects:
         """Return all objects, or those of a namespace, whose labels match."""
         selected = selection(label_selector)
-        return [stored.decode() for stored in self._in(namespace) if selected(stored)]
+        found = self._found(namespace, label_pairs(label_selector))
+        return [stored.decode() for stored in found if selected(stored)]
 
     def by_index(self, name: str, value: str) -> Objects:
         """Return the objects that an index has under a value."""
         return self._indexer.by_index(name, value)
 
-    def _in(self, namespace: str | None) -> Stored:
-        if namespace is None:
-            return self._indexer.all_stored()
-        if NAMESPACE_INDEX in self._indexer.get_indexers():
-            return self._indexer.stored_by_index(NAMESPACE_INDEX, namespace)
-        prefix = f"{namespace}/"
-        return [stored for stored in self._indexer.all_stored() if stored.key.startswith(prefix)]
+    def _found(self, namespace: str | None, pairs: Sequence[str]) -> Stored:
+        """Return what the indices find of a namespace, if one is given, that may have one of the labels."""
+        indexers, wanted = self._indexer.get_indexers(), dict[str, Sequence[str]]()
+        by_labels = labels_index(indexers)
+        if by_labels and pairs:
+            wanted[by_labels] = pairs
+        if namespace is not None and NAMESPACE_INDEX in indexers:
+            wanted[NAMESPACE_INDEX] = [namespace]
+        found = self._indexer.stored_by_indices(wanted) if wanted else self._indexer.all_stored()
+        if namespace is None or NAMESPACE_INDEX in wanted:
+            return found
+        return [stored for stored in found if stored.key.startswith(f"{namespace}/")]
 
 
 def selection(selector: str | Labels) -> Callable[[StoredObject], bool]:

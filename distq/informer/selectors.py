@@ -1,12 +1,15 @@
 """Label selectors, as kubectl and the API server write them."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from distq.errors import ConfigError
 
 Labels = Mapping[str, str]
+
+FEW_PAIRS = 50
+"""Labels of one requirement that are looked up in an index; of more, a look at all objects is as good."""
 
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 _DOMAIN = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
@@ -43,6 +46,27 @@ def label_selector(selector: str | Labels) -> Callable[[Labels], bool]:
             )
         requirements.append(requirement)
     return lambda labels: all(requirement(labels) for requirement in requirements)
+
+
+def label_pairs(selector: str | Labels) -> Sequence[str]:
+    """Return a few labels, each as ``key=value``, one of which all have that a good selector selects.
+
+    Of several requirements it takes the first with the fewest values. [] where there is none.
+    """
+    if isinstance(selector, Mapping):
+        required = [[f"{key}={value}"] for key, value in selector.items()]
+    else:
+        required = [pairs for term in _terms(selector) if (pairs := _pairs_of(term))]
+    few = [pairs for pairs in required if len(pairs) <= FEW_PAIRS]
+    return min(few, key=len, default=[])
+
+
+def _pairs_of(term: str) -> list[str]:
+    if (match := _EQUALS.fullmatch(term)) and match[2] != "!=":
+        return [f"{match[1]}={match[3]}"]
+    if (match := _IN.fullmatch(term)) and match[2] == "in":
+        return [f"{match[1]}={value}" for value in _listed(match[3])]
+    return []
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Labels | None) -> bool:
@@ -127,13 +151,17 @@ def _requirement(term: str) -> Callable[[Labels], bool] | None:
         return lambda labels: _compares(labels.get(label, ""), operator, int(bound))
     if match := _IN.fullmatch(term):
         label, operator, listed = match.groups()
-        values = {value.strip() for value in listed.split(",")}
+        values = _listed(listed)
         if not all(map(_A_VALUE.fullmatch, values)):
             return None
         if operator == "notin":
             return lambda labels: labels.get(label) not in values
         return lambda labels: labels.get(label) in values
     return None
+
+
+def _listed(values: str) -> set[str]:
+    return {value.strip() for value in values.split(",")}
 
 
 def _compares(value: str, operator: str, bound: int) -> bool:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from distq.redisio.connection import Connection
 from distq.redisio.keys import bytes_of, text_of, validate_key
@@ -18,6 +18,10 @@ from distq.redisio.stream_keys import StreamKeys
 
 _ALL, _GONE = b"all", b"gone"
 """Terms of the index: what every object has, and what a marker has instead."""
+
+
+Names = tuple[bytes, bytes | None]
+"""Names from the first on, up to the one that is beyond; None is the end."""
 
 
 class CachedObject(NamedTuple):
@@ -80,7 +84,7 @@ class ObjectCache:
             (self._its_stream, ("HGET", self._objects, field), self._its_stream)
         )
         if before != after:  # a commit came in between; each changes the stream's record
-            (found,) = self._pages(_ALL, field, field + b"\0")
+            (found,) = self._pages([_ALL], (field, field + b"\0"))
             return found[0] if found else None
         self._require(after)
         return object_of(field, record)
@@ -90,14 +94,15 @@ class ObjectCache:
 
         Each at most once, and those that stay throughout exactly once.
         """
-        if namespace is None:
-            return self._pages(_ALL)
-        first = bytes_of(f"{namespace}/")
-        return self._pages(_ALL, first, first[:-1] + b"0")  # the sign after the slash
+        return self._pages([_ALL], _names_in(namespace))
 
-    def by_index(self, index: str, value: str) -> list[CachedObject]:
-        """Return the objects that an index has under a value: in one round trip, unless they are many."""
-        return list(chain.from_iterable(self._pages(_term(index, value), index=index)))
+    def by_index(self, index: str, *values: str, namespace: str | None = None) -> list[CachedObject]:
+        """Return the objects that an index has under any of some values, all or those of a namespace.
+
+        In one round trip, unless they are many.
+        """
+        terms = [_term(index, value) for value in values]
+        return list(chain.from_iterable(self._pages(terms, _names_in(namespace), index)))
 
     def wrote(
         self,
@@ -127,27 +132,33 @@ class ObjectCache:
             raise CacheIncomplete(None if stream is None else StreamRecord.parse(stream))
 
     def _pages(
-        self, term: bytes, first: bytes = b"", beyond: bytes | None = None, index: str | None = None
+        self, terms: Sequence[bytes], names: Names, index: str | None = None
     ) -> Iterator[list[CachedObject]]:
-        """Yield what a term finds, from a name on."""
-        start = b"[" + term + b"\0" + first
-        last = b"(" + term + (b"\1" if beyond is None else b"\0" + beyond)
+        """Yield what any of the terms finds among some names.
+
+        A page shows one moment up to a name, so that what goes from one term to another is not missed.
+        """
+        (first, beyond), begins = names, b"["
+        ends = b"\1" if beyond is None else b"\0" + beyond
         while True:
-            stream, resume, *flat = self._store.run(
+            bounds = [(begins + term + b"\0" + first, b"(" + term + ends) for term in terms]
+            stream, *ranges = self._store.run(
                 "cache/read",
                 stream=self.stream,
-                first=start,
-                last=last,
-                limit=BATCH_LIMIT,
-                max_bytes=CACHED_BYTES,
+                limit=max(1, BATCH_LIMIT // len(terms)),
+                max_bytes=CACHED_BYTES // len(terms),
+                ranges=[*chain.from_iterable(bounds)],
             )
             self._require(stream, index)
-            rows = zip(flat[::3], flat[1::3], flat[2::3], strict=True)
-            found = [object_of(name, record) for name, terms, record in rows if _has(terms, term)]
-            yield [obj for obj in found if obj is not None]
-            if not resume:
+            last = min((resume for resume, *_ in ranges if resume), default=None)
+            found = [
+                each for term, (_, *flat) in zip(terms, ranges, strict=True) for each in _found(flat, term)
+            ]
+            page = {name: obj for name, obj in found if last is None or name <= last}
+            yield list(page.values())
+            if last is None:
                 return
-            start = b"(" + resume
+            begins, first = b"(", last
 
 
 def cached_names(store: StreamKeys) -> Iterator[list[str]]:
@@ -220,6 +231,20 @@ def object_of(name: bytes, record: bytes | None) -> CachedObject | None:
     if not (ends and version.isdigit()):
         return CachedObject(text_of(name), "", b"")
     return CachedObject(text_of(name), version.decode(), data)
+
+
+def _names_in(namespace: str | None) -> Names:
+    if namespace is None:
+        return b"", None
+    first = bytes_of(f"{namespace}/")
+    return first, first[:-1] + b"0"  # the sign after the slash
+
+
+def _found(flat: Sequence[Any], term: bytes) -> Iterator[tuple[bytes, CachedObject]]:
+    """Yield the objects that a term finds, and what each is called in Redis."""
+    for name, terms, record in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
+        if _has(terms, term) and (obj := object_of(name, record)):
+            yield name, obj
 
 
 def _has(terms: bytes | None, term: bytes) -> bool:

@@ -19,7 +19,8 @@ from tests import ROOT
 PUBLIC = """
 Client Connection Controller DistqError Empty Every For Inspector Manager Owns Queue Request RequestFilter
 Result RetryAfter ShutDown TerminalError Watches add_finalizer controller_of current_request get_condition
-key_of matches owned_by reference remove_condition remove_finalizer set_condition set_controller_reference
+key_of matches meta_labels_index_func owned_by reference remove_condition remove_finalizer set_condition
+set_controller_reference
 """
 EXTRAS = {
     "kubernetes": "kubernetes msgspec yaml urllib3",
@@ -32,6 +33,7 @@ NEED_KUBERNETES = {"Client", "Every", "For", "Owns", "Watches"} | {
     "get_condition",
     "key_of",
     "matches",
+    "meta_labels_index_func",
     "reference",
     "remove_condition",
     "set_condition",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from distq.errors import InvalidKey, RedisRefused
-from distq.redisio import contents
+from distq.redisio import contents, object_cache
 from distq.redisio.checkpoints import MARK, step_of
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
@@ -125,6 +125,38 @@ def test_an_index_finds_objects_under_each_of_their_values(scene: Scene) -> None
     )
 
 
+def test_an_index_finds_objects_under_any_of_some_values(scene: Scene) -> None:
+    """Each once, of all namespaces or of one."""
+    scene.commit("101", pod("a/both", 101, "web", "db"), pod("a0/x", 101, "db"))
+    found = scene.cache.by_index("owner", "web", "db", "none")
+    assert sorted(obj.name for obj in found) == ["a/both", "a/one", "a/two", "a0/x", "b/one"]
+    found = scene.cache.by_index("owner", "db", "web", namespace="a")
+    assert sorted(obj.name for obj in found) == ["a/both", "a/one", "a/two"]
+
+
+@pytest.mark.parametrize("goes", [("web", "db"), ("db", "web")])
+def test_what_goes_from_one_value_to_another_is_found_under_either(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, goes: tuple[str, str]
+) -> None:
+    """Though they are so many that they come in several pages, and it goes between these."""
+    monkeypatch.setattr(object_cache, "BATCH_LIMIT", 6)
+    before, after = goes
+    for owner in goes:
+        scene.commit("101", *(pod(f"{owner}/{n:02}", 101, owner) for n in range(10)))
+    for name in ("a/goes", "ddd/goes", "z/goes"):
+        scene.commit("101", pod(name, 101, before))
+        seen = list[str]()
+        version = 102
+        for page in scene.cache._pages(
+            [object_cache._term("owner", each) for each in goes], (b"", None), "owner"
+        ):
+            seen += [obj.name for obj in page]
+            scene.commit(str(version), pod(name, version, after if version % 2 else before))
+            version += 1
+        assert seen.count(name) == 1
+        assert len(seen) == len(set(seen))
+
+
 @pytest.mark.parametrize("value", ["", "\0", "a\nb", "a\n\nb", '"]', "\ud800", "é€\U0001f600", "x" * 5000])
 def test_any_text_may_be_a_value(scene: Scene, value: str) -> None:
     """None is taken for another one, or for the end of a record."""
@@ -141,6 +173,7 @@ def test_get_and_an_index_take_one_round_trip(scene: Scene, redis_server: Embedd
     for read in (
         lambda: cache.get("a/one"),
         lambda: cache.by_index("owner", "web"),
+        lambda: cache.by_index("owner", "web", "db", namespace="a"),
         lambda: [*cache.pages()],
     ):
         counting.round_trips = 0

@@ -141,8 +141,7 @@ class Populated:
             "add_after": pending | {"items": ["new", "ready", "later", "poison", "suspect"], "delay": SECOND},
             "turn": self._turn("fifth", self.session)
             | {"n_ok": 1, "settlements": settlements, "want": 5, "wants_links": "1"},
-            "cache/read": {"stream": STREAM, "limit": 9, "max_bytes": 9}
-            | {"first": b"[all\0", "last": b"(all\1"},
+            "cache/read": {"stream": STREAM, "limit": 9, "max_bytes": 9} | {"ranges": [b"[all\0", b"(all\1"]},
             "cache/write": {"stream": STREAM, "watch": "", "records": ["pod", b"101\nall", b"101\n{}"]},
             "commit": {"stream": STREAM, "priority": -9} | record | batch,
             "forget": {"items": ["backs-off", "held", "suspect"]},

@@ -1,18 +1,20 @@
 """Reading what a cached watch keeps (controller-runtime's cache-backed client.Reader)."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 
 from distq.client.client import Client
 from distq.client.objects import Object, encode
 from distq.controller.cached import event_context
+from distq.controller.cached.caching import UNLABELLED
 from distq.controller.cached.stream_cache import StreamCache
 from distq.errors import ConfigError
 from distq.informer.indexer import NAMESPACE_INDEX, Objects
 from distq.informer.lister import Lister, selection
 from distq.informer.objects import is_older
-from distq.informer.selectors import Labels
+from distq.informer.selectors import Labels, label_pairs
 from distq.informer.stored_object import StoredObject
-from distq.redisio.object_cache import CachedObject, ObjectCache
+from distq.redisio.object_cache import CachedObject, CacheIncomplete, ObjectCache
 
 Counted = Callable[[], None]
 
@@ -48,8 +50,12 @@ class CacheLister(Lister):
         """Return all objects, or those of a namespace, whose labels match."""
         selected = selection(label_selector)
         caches = self._caches if namespace is None else self._covering(f"{namespace}/", namespace)
+        index, pairs = self._caches[0].caching.labels_index, label_pairs(label_selector)
 
         def read(objects: ObjectCache) -> Sequence[CachedObject]:
+            if index and pairs:
+                with suppress(CacheIncomplete):  # a leader of another release may not have the index
+                    return objects.by_index(index, *pairs, UNLABELLED, namespace=namespace)
             return [found for page in objects.pages(namespace) for found in page]
 
         def is_meant(ahead: CachedObject) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.controller.watches import ResourceWatch, name_of
-from distq.informer.indexer import IndexFunc, values_of
+from distq.informer.indexer import IndexFunc, labels_index, values_of
 from distq.informer.json_depth import Unreadable
 from distq.informer.stored_object import StoredObject, Transform, keeps_all, store_raw, strip_managed_fields
 from distq.informer.wire import RawObject, raw_object
@@ -21,6 +21,9 @@ from distq.redisio.object_cache import CachedObject
 _TYPE_AND_METADATA = ("apiVersion", "kind", "metadata")
 
 
+UNLABELLED = ""
+"""The value under which the index by labels has an object whose labels are not known; it is no label's."""
+
 _WHOLE = {"whole", f"transform={name_of(strip_managed_fields)}"}
 """How whole objects are kept, see ``Caching.kept``."""
 
@@ -29,7 +32,7 @@ class KeptObject(NamedTuple):
     """What is kept of an object, and why that is less than the program's functions were to make of it.
 
     No index has it whose function fails. Where the transform fails none has it, and its bytes are left out,
-    since they may be what is not to be kept.
+    since they may be what is not to be kept. The index by labels has it all the same, as ``UNLABELLED``.
     """
 
     object: CachedObject
@@ -61,12 +64,22 @@ class Caching:
         """Return what the indexes are called in Redis: another function's values are another index."""
         return {name: f"{name}={name_of(function)}" for name, function in self.indexers.items()}
 
+    @cached_property
+    def labels_index(self) -> str | None:
+        """Return what the index by labels is called in Redis, None where there is none."""
+        name = labels_index(self.indexers)
+        return None if name is None else self.indices[name]
+
+    @cached_property
+    def _unlabelled(self) -> dict[str, list[str]]:
+        return {self.labels_index: [UNLABELLED]} if self.labels_index else {}
+
     def keep(self, obj: RawObject) -> KeptObject:
         """Return what is kept of an object that the cache takes, whatever functions fail on it."""
         try:
             stored = self.stored(obj)
         except BaseException as error:  # noqa: BLE001 - the program's own function, which may call sys.exit
-            return KeptObject(CachedObject(obj.key, obj.version, b""), error)
+            return KeptObject(CachedObject(obj.key, obj.version, b"", self._unlabelled), error)
         indices, problem = self._values(stored) if self.indexers else ({}, None)
         data = stored.raw if len(stored.raw) <= CACHED_LIMIT else b""  # the memory of a page of large ones
         kept = CachedObject(obj.key, obj.version, data, indices)
@@ -75,7 +88,7 @@ class Caching:
                 f"too many values of {obj.key} for the indexers: {kept.size} bytes with the object, "
                 f"of at most {CACHED_BYTES}. Return fewer."
             )
-            kept = kept._replace(indices={})
+            kept = kept._replace(indices=self._unlabelled)
         return KeptObject(kept, problem)
 
     @property
@@ -124,7 +137,7 @@ class Caching:
         try:
             return self._values_of(self.indexers, stored), None
         except BaseException as error:  # noqa: BLE001 - even to write down what a function returned may fail
-            values: dict[str, list[str]] = {}
+            values = dict(self._unlabelled)
             for name, function in self.indexers.items():
                 with suppress(BaseException):
                     values |= self._values_of({name: function}, stored)
