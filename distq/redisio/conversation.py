@@ -26,6 +26,9 @@ def converse(
         packed = list(map(_packed, prefixed))
     except UnicodeEncodeError as error:  # a lone surrogate: Python reads a bad byte as one
         raise redis.DataError(f"{error.object!r:.80} is no text that UTF-8 can hold") from None
+    except TypeError:
+        odd = [word for command in commands for word in command if not isinstance(word, _Word)]
+        raise redis.DataError(f"{odd!r:.80} is neither text nor a number") from None
     connection.send_packed_command(packed, check_health=connection.health_check_interval > 0)
     replies: list[Any] = []
     refusal, of_one_key = None, False

@@ -35,7 +35,7 @@ def validate_timeout(timeout: Duration | None) -> float | None:
 def require_turn(settlements: Sequence[Settlement], want: int) -> None:
     """Raise ConfigError for an argument of a wrong type, ValueError for more than a turn can carry."""
     for settlement in settlements if settlements and _has_odd(settlements) else ():
-        if not isinstance(settlement, Settlement):
+        if settlement.__class__ is not Settlement:  # a turn looks at no kinds of one
             raise ConfigError(f"bad settlement {settlement!r:.80}. Give a Settlement of a Request.")
         if not isinstance(settlement.request, Request):
             raise ConfigError(f"bad request {settlement.request!r:.80}. Give the Request that get returned.")

@@ -8,7 +8,7 @@ so that no crash can come between the two.
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, final, runtime_checkable
 
 from distq.clock import Clock
 from distq.errors import QueueFull
@@ -172,6 +172,7 @@ Outcome = Success | Done | Retry | After | Release | Park
 SUCCESS = Success()
 
 
+@final
 @dataclass(slots=True)
 class Settlement:
     """The end of one claim, with its outcome; ``took`` is the handler's time in seconds, for the log.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from distq.errors import ConfigError, InvalidDelay, RetryAfter
+from distq.errors import ConfigError, InvalidDelay, RedisRefused, RetryAfter
 from distq.redisio.connection import Connection
 from distq.workqueue.interface import Request, Result, Retry, Settlement, Success
 from distq.workqueue.memory import MemoryQueue
@@ -137,19 +137,36 @@ def test_a_claim_is_ended_by_its_request_alone(queue: Queue) -> None:
     assert queue.done(request)
 
 
+class OwnSettlement(Settlement):  # type: ignore[misc]  # the mistake
+    """A kind of Settlement: turns distinguish none."""
+
+
 @anywhere
 def test_a_turn_takes_settlements_and_a_number(queue: Queue) -> None:
     """One bad settlement among good ones ends no claim."""
     queue.add("a", "b")
     requests = queue.turn([], 2).requests
     good = Settlement(requests[0], Success())
-    for bad in (requests[1], Settlement("b", Success()), Settlement(requests[1], "done"), None):  # type: ignore[arg-type]  # the mistake
+    own = OwnSettlement(requests[1], Success())
+    for bad in (requests[1], Settlement("b", Success()), Settlement(requests[1], "done"), own, None):  # type: ignore[arg-type]  # the mistake
         with pytest.raises(ConfigError, match=r"^bad (settlement|request|outcome) .*\. Give "):
             queue.turn([good, bad], 1)  # type: ignore[list-item]  # the mistake
     for want in (-1, 1.5, "1", True, None):
         with pytest.raises(ConfigError, match=r"^bad want .*\. Give a whole number, 0 or more\."):
             queue.turn([good], want)  # type: ignore[arg-type]  # the mistake
     assert queue.held() == 2
+
+
+@pytest.mark.parametrize("error", ["\ud800", None, [1]])
+def test_an_outcome_that_cannot_be_sent_holds_up_no_other_claim(connection: Connection, error: Any) -> None:
+    """It is refused, and the session goes on."""
+    queue = Queue("foos", connection)
+    queue.add("a", "b")
+    bad, good = queue.turn([], 2).requests
+    with pytest.raises(RedisRefused, match="nothing sent"):
+        queue.turn([Settlement(bad, Retry(error))], 0)
+    assert queue.done(good)
+    assert queue.done(bad)
 
 
 @anywhere
