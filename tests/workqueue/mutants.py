@@ -274,7 +274,7 @@ MUTANTS = [
     Mutant("the past of flows kept", "call('ZREMRANGEBYSCORE', flows, math.ldexp(0.5, exponent), last)", ""),
     Mutant("not raised in a fair queue", "if stands[n] and tonumber(stands[n]) < beyond", "if stands[n]"),
     Mutant("each bare key a flow", "match(item, '^([^/]*)/') or ''", "match(item, '^([^/]*)/') or item"),
-    Mutant("a suspect waits for its share", "if not apart then", "if true then"),
+    Mutant("a suspect waits for its turn", "zadd[at] = level.begins", "zadd[at] = order"),
     Mutant("promoted past the flows", "if by_flow and #to_ready > 3 then by_flow(to_ready) end", ""),
     Mutant("dirty past the flows", "if by_flow then by_flow(added_again) end", ""),
     Mutant("put back into the past", "if by_flow then score = no_earlier(item, score) end", ""),

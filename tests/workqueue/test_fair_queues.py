@@ -298,6 +298,21 @@ def test_what_nobody_can_read_of_shares_harms_no_item(
     assert {request.priority for request in found} == {0}
 
 
+def test_a_suspect_that_is_raised_waits_for_no_share(connection: Connection, server_time: ServerTime) -> None:
+    """It comes where its new priority is, however long that has had items without a pause."""
+    queue, store = Queue("foos", connection, fair_by="namespace"), QueueStore(connection, "foos")
+    queue.add("a/suspect")
+    store.read(("HSET", "failures", "a/suspect", "0 2 0 - "))
+    queue.add(*(f"a/{number}" for number in range(5)), "b/1")
+    assert namespace(claim(queue, 1)[0]) in "ab"
+    assert store.read(("ZCARD", "suspects")) == [1]
+    queue.add(*(f"b/high-{number}" for number in range(20)), priority=10)
+    server_time.advance(60)
+    queue.add("a/suspect", priority=10)
+    (places,) = store.read(("ZRANGE", "ready", 0, 0, "WITHSCORES"))
+    assert store.read(("ZSCORE", "suspects", "a/suspect")) == [places[1]]
+
+
 def test_an_add_mends_a_place_that_no_script_wrote(connection: Connection) -> None:
     """Behind all others, where no claim of a busy queue would come."""
     queue = Queue("foos", connection, fair_by="namespace")

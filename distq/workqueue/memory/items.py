@@ -82,6 +82,8 @@ class Items:
         """
         before = self.stamp = max(self.stamp, now - 1)
         new = 0
+        if self.flows.is_fair:  # then suspects enter before the others of this add
+            items = sorted(items, key=lambda item: item not in self.suspects)
         for item in items:
             entry = self.pending.get(item)
             if keep_pending and (isinstance(entry, Later) or item in self.dead):
@@ -165,9 +167,10 @@ class Items:
     def _tag(self, item: Item, entry: Now) -> int | None:
         if not self.flows.is_fair:
             return None
+        first = self._first_tag(entry.priority)
         if item in self.suspects:  # it waits for no share
-            return entry.since
-        return self.flows.tag(item, entry, self._first_tag(entry.priority))
+            return entry.since if first is None else first
+        return self.flows.tag(item, entry, first)
 
     def _first_tag(self, priority: int) -> int | None:
         """Return the tag of the first ready item of a priority, suspects apart."""

@@ -72,7 +72,7 @@ if fair_by == 'namespace' then
     end
   end
   -- Change the orders of a ZADD of items by time to those by flow. Who is there and is not raised stays. A suspect is
-  -- raised by time: it waits for no share. `items` may be given, where the ZADD is of all of them.
+  -- raised to where its priority begins: it waits for no share. `items` may be given, where the ZADD is of all of them.
   local function tag(zadd, items)
     local pending, first = zadd[2], zadd[3] == 'XX' and 5 or 4
     if not items then
@@ -94,11 +94,13 @@ if fair_by == 'namespace' then
       else
         by_time[n_by_time + 1], by_time[n_by_time + 2] = item, text
         n_by_time = n_by_time + 2
-        if not apart then
-          if not level then
-            level = levels[exponent] or level_of(exponent, tonumber(order))
-            levels[exponent], ends = level, level.ends
-          end
+        if not level then
+          level = levels[exponent] or level_of(exponent, tonumber(order))
+          levels[exponent], ends = level, level.ends
+        end
+        if apart then
+          zadd[at] = level.begins
+        else
           local flow = match(item, '^([^/]*)/') or ''
           if not ends[flow] then meet(level, flow) end
           level_at[n], flow_at[n] = level, flow
@@ -106,6 +108,7 @@ if fair_by == 'namespace' then
       end
     end
     if n_by_time == 2 then return end
+    if apart then return call(unpack(by_time)) end
     for _, each in pairs(levels) do read_ends(each) end
     line_up(zadd, first, level_at, flow_at, #items)
     call(unpack(by_time)) -- the first write: one that full memory refuses

@@ -49,8 +49,8 @@ local function enqueue(items, priority, keep_pending)
   end
   if to_dirty then call('ZCARD', dirty) end -- the last of the types to check: from here on it writes
   if by_flow then
-    if n > 3 then by_flow(to_ready, n == 2 * #items + 3 and items or nil) end
     if to_suspects then by_flow(to_suspects) end
+    if n > 3 then by_flow(to_ready, n == 2 * #items + 3 and items or nil) end
   end
   local newly_ready = n > 3 and call(unpack(to_ready)) or 0
   local newly_dirty = to_dirty and call(unpack(to_dirty)) or 0
