@@ -185,7 +185,7 @@ def the_cache_fills(text: str, reader: Reader) -> None:
     reader.sandbox.client.create(pod)
     with reader.started(sys.executable, "pods.py") as informer:
         printed = line_of(informer) + line_of(informer)  # by two threads, whose letters may mix
-        assert sorted(printed) == sorted("new: web\non node-1: ['web']\n")
+        assert sorted(printed) == sorted("new: web\non node-1: ['web']\n"), printed
         reader.sandbox.client.delete("v1/Pod", "default/web", grace_period=0)
         assert line_of(informer) == "gone: web\n"
         informer.send_signal(signal.SIGINT)
