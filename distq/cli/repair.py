@@ -33,8 +33,9 @@ def add(
 
     target = Queue(queue, Connection(settings=settings))
     which = keys[0] if len(keys) == 1 else counted(len(keys), "item")
+    added = target.add(*keys, priority=priority, after=after)
+    # noted afterwards, so that a refused add leaves nothing in Redis, not even an audit
     with audited(target.connection, "add", queue, f"add {which} to {queue}") as did:
-        added = target.add(*keys, priority=priority, after=after)
         did(f"{added} new")
     if after is not None and after > TEN_YEARS:
         click.echo(f"distq: --after {after:g} counts as ten years", err=True)

@@ -188,6 +188,8 @@ OPERATIONS: dict[str, tuple[Operation, object, object]] = {
     "pause": (lambda scene: scene.inspector.pause("foos"), True, False),
     "resume": (_resume, True, False),
     "trace": (lambda scene: scene.inspector.trace_off("foos"), None, None),
+    "fair_by": (lambda scene: Queue("foos", scene.through, fair_by="namespace").add("first"), 0, 0),
+    "share": (lambda scene: scene.inspector.fair_by("foos", "namespace"), None, "namespace"),
 }
 """Each script's operation, what it answers, and what where the reply was lost: there, the counts of the
 others tell what the repetition changed, hence nothing. Turns are answered as the first time."""

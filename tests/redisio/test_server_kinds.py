@@ -12,7 +12,7 @@ import pytest
 
 from distq.config import Settings
 from distq.errors import ConfigError, RedisUnavailable
-from distq.redisio import registration
+from distq.redisio import queue_store, registration
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -165,7 +165,8 @@ def test_a_living_producer_makes_its_queue_known_again_after_a_wipe(
     queue.add("a")
     assert connection.execute("HKEYS", "distq:queues") == []
     later = time.monotonic() + registration.REGISTRATION_PERIOD
-    monkeypatch.setattr(registration, "time", SimpleNamespace(monotonic=lambda: later, time=time.time))
+    for module in (registration, queue_store):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: later, time=time.time))
     queue.add("b")
     assert connection.execute("HKEYS", "distq:queues") == [b"foos"]
 

@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
+import msgspec
 
 Rules = Mapping[str, Any]
 """What the file has of a kind, or of a type."""
@@ -15,8 +15,7 @@ _FILE = Path(__file__).with_name("built_in_kinds.yaml")
 @cache
 def built_in() -> Mapping[str, Mapping[str, Any]]:
     """Return the kinds, the subresources and the types."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    content: Mapping[str, Mapping[str, Any]] = yaml.load(_FILE.read_bytes(), loader)  # noqa: S506  safe both
+    content: Mapping[str, Mapping[str, Any]] = msgspec.yaml.decode(_FILE.read_bytes())
     return content
 
 

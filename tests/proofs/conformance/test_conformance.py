@@ -11,6 +11,8 @@ from tests.proofs.conformance.promises import REDIS, SERVERS, different, load, n
 
 BEYOND_THE_QUEUE = {
     "`Get` returns an item and whether the queue shut down",
+    "a health check that hangs holds its probe; checks are added before the start",
+    "an error of a runnable ends the process",
     "a handler calls `AddAfter` to collect the events of a resource (Endpoints' batch period)",
     "an error with `RequeueAfter` drops the delay",
     "the client reads from a cache",
