@@ -24,6 +24,7 @@ SANDBOX = "distq sandbox --manifest crd.yaml --manifest home.yaml bash"
 @runs(f"# {FILES[0]}")
 def the_tutorial_can_be_followed(text: str, reader: Reader) -> None:
     """Follow all of it, up to its tests, in a directory of its own."""
+    program("kubectl", package="kubernetes-client")
     folder = reader.folder / "tutorial"
     folder.mkdir()
     follow(folder)
