@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from distq import Controller, Manager, Queue, Request, set_controller_reference
+from distq import Controller, Manager, Queue, Request, key_of, set_controller_reference
 from distq.config import Settings
 from distq.errors import Conflict, TooManyRequests
 from distq.inspector import Inspector
@@ -182,6 +182,8 @@ def the_cache_fills(text: str, reader: Reader) -> None:
     spec = {"containers": [{"name": "web", "image": "nginx"}], "nodeName": "node-1"}
     metadata = {"name": "web", "namespace": "default", "labels": {"app": "web"}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    for other in reader.sandbox.client.list("v1/Pod"):  # of blocks that this process ran before
+        reader.sandbox.client.delete("v1/Pod", key_of(other), grace_period=0)
     reader.sandbox.client.create(pod)
     with reader.started(sys.executable, "pods.py") as informer:
         printed = line_of(informer) + line_of(informer)  # by two threads, whose letters may mix
