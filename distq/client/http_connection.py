@@ -23,6 +23,8 @@ from distq.errors import ConfigError
 _LONGEST_LINE = 1 << 16
 _MOST_HEADERS = 100
 _MOST_HEADS = 10
+_MOST_BYTES = 1 << 40
+"""More than any memory holds. A Python that reads a body in parts would wait for all of them."""
 _STRANGE = re.compile(r"[^\x20-\x7e]")
 _WITH_A_BODY = {"PATCH", "POST", "PUT"}
 
@@ -113,6 +115,8 @@ class _Head(http.client.HTTPResponse):
 
     def _safe_read(self, amt: int) -> bytes:
         """Read so many bytes of the body; raise HTTPException also where no memory holds them."""
+        if amt > _MOST_BYTES:
+            raise http.client.HTTPException(f"a body, or a part of one, of {amt} bytes")
         try:
             return super()._safe_read(amt)  # type: ignore[misc,no-any-return]  # urllib3 calls it, too
         except (MemoryError, OverflowError, ValueError):

@@ -220,7 +220,8 @@ class TestNoCost:
             proxied.event(scene.about, reason, "no answer")
         assert proxied.flush_events(IN_TIME)
         assert drops("unanswered") == 2
-        assert proxy.accepted - before >= 2 * recorder.TRIES
+        # the first try may use the connection that is open
+        assert proxy.accepted - before >= 2 * recorder.TRIES - 1
         assert [line.levelname for line in caplog.records if line.name == "distq.events"] == ["WARNING"]
         assert "an event was dropped: POST /api/v1/namespaces/" in caplog.text
 
