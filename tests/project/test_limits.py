@@ -22,9 +22,10 @@ OWN = {
     "client/authorities.py": {"_MOST"},  # certificates
     "client/http_connection.py": {
         "_LONGEST_LINE",
+        "_MOST_BYTES",
         "_MOST_HEADERS",
         "_MOST_HEADS",
-    },  # of the head of an answer
+    },  # of the head of an answer, and of a body that no memory holds
     "client/page_size.py": {"FIRST_PAGE"},  # where a list begins
     "client/raw.py": {"_READ_SIZE"},  # of a buffer
     "client/resources.py": {"_MOST_QUESTIONS"},  # requests that look for a resource which is not there
