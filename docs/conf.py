@@ -8,9 +8,10 @@ from sphinx.application import Sphinx
 
 import distq
 
+NAMES = (Path(__file__).parent / "reference" / "names").glob("*.txt")
 RELEASES = {
     path.stem: frozenset(path.read_text().split())
-    for path in sorted((Path(__file__).parent / "reference" / "names").glob("*.txt"))
+    for path in sorted(NAMES, key=lambda path: [int(number) for number in path.stem.split(".")])
 }
 """The names on the page of the API, by release, oldest first (``python -m tests.docs.released_names``)."""
 
