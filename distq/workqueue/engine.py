@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, Protocol
 
+from distq.workqueue.callbacks import Callbacks
 from distq.workqueue.interface import Request, Settlement, Turn
 from distq.workqueue.options import QueueOptions
 from distq.workqueue.queue_ownership import Purpose
@@ -47,7 +48,7 @@ class TurnSettings:
 
     ``wants_links``: whether claims come with the spans that made their items pending. ``purpose`` describes
     the program that the handle claims for. ``on_closed`` is called after a session in Redis was closed, in
-    the thread that closed it.
+    the thread that closed it. ``callbacks`` knows who is in a limiter or ``on_cancel``.
     """
 
     options: QueueOptions = field(default_factory=QueueOptions)
@@ -57,6 +58,7 @@ class TurnSettings:
     on_limiter_error: Callable[[], None] = lambda: None
     on_unreadable: Callable[[int], None] = lambda _: None
     on_closed: Callable[[], None] = lambda: None
+    callbacks: Callbacks = field(default_factory=Callbacks)
 
     def inputs(self) -> dict[str, str | int]:
         """Return the inputs of the script."""
@@ -82,7 +84,10 @@ class TurnSettings:
 
     def limiter_of(self, failure: Failure) -> str:
         """Return the limiter of one failure; this calls a custom one."""
-        return program_of(self.options.limiter, failure, self.on_limiter_error)
+        if self._program:
+            return program_of(self.options.limiter, failure)
+        with self.callbacks.running():
+            return program_of(self.options.limiter, failure, self.on_limiter_error)
 
     def own_limiter(self, failure: Failure, delay: float | None) -> str:
         """Return the limiter of one failure, empty if it is the queue's."""

@@ -88,6 +88,7 @@ class QueueHandle(Producer):
         if entry is None:
             is_custom = callable(self.options.rate_limiter)
             entry = RateLimitedAdd(key, self._engine.num_requeues(item) + 1 if is_custom else 0)
+        self._settings.callbacks.refuse_turn()
         try:
             turn = run_apart(self._session.turn, [entry], 0)
         except RedisUnavailable:
@@ -299,6 +300,7 @@ class QueueHandle(Producer):
         )
 
     def _turn(self, settlements: Sequence[Settlement], want: int, ahead: int = 0) -> Turn:
+        self._settings.callbacks.refuse_turn()
         try:
             turn = self._session.turn(settlements, want, ahead)
         finally:
@@ -346,6 +348,7 @@ class QueueHandle(Producer):
         if self.on_cancel is None:
             return
         try:
-            self.on_cancel(request)
+            with self._settings.callbacks.running():
+                self.on_cancel(request)
         except Exception:  # the thread that watches the deadline has other claims to cancel
             _logger.exception("queue %s: on_cancel failed for %s", self.name, request.key)

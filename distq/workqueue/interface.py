@@ -331,7 +331,10 @@ class TurnQueue(WorkQueue, Protocol):
     """The queue as a controller's dispatcher uses it: by turns."""
 
     on_cancel: Callable[[Request], None] | None
-    """Called with each request whose claim ended before it was settled, from a thread of the queue."""
+    """Called with each request whose claim ended before it was settled, from a thread of the queue.
+
+    It may add to this queue; what settles, claims or backs off there raises ConfigError.
+    """
 
     fleet_concurrency: int | None
     """How many items all handles together may hold; travels with each turn."""

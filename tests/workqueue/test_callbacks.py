@@ -1,0 +1,78 @@
+"""A limiter and ``on_cancel`` run within a turn: what they must not call is refused, and the turn ends."""
+
+from collections.abc import Callable
+
+import pytest
+
+from distq.errors import ConfigError
+from distq.redisio.connection import Connection
+from distq.workqueue.interface import Request
+from distq.workqueue.memory.queue import MemoryQueue
+from distq.workqueue.queue import Queue
+
+on_one_redis = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
+
+CALLS: dict[str, Callable[[Queue | MemoryQueue, Request], object]] = {
+    "settle": lambda queue, request: queue.settle(request),
+    "get": lambda queue, _: queue.get(0),
+    "add_rate_limited": lambda queue, _: queue.add_rate_limited("b"),
+    "release": lambda queue, request: queue.release(request),
+}
+
+
+@pytest.fixture(params=["redis", "memory"])
+def make(request: pytest.FixtureRequest, connection: Connection) -> Callable[..., Queue | MemoryQueue]:
+    """Return how a queue is made, in Redis or in memory."""
+    if request.param == "memory":
+        return lambda **options: MemoryQueue("foos", **options)
+    return lambda **options: Queue("foos", connection, **options)
+
+
+@on_one_redis
+@pytest.mark.parametrize("call", CALLS)
+def test_a_limiter_that_makes_a_turn_is_refused(
+    make: Callable[..., Queue | MemoryQueue], call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The limiter's turn would wait for the one that calls it; that one ends, with the default back-off."""
+
+    def limiter(_: object) -> float:
+        with pytest.raises(ConfigError, match="in the middle of a turn"):
+            CALLS[call](queue, claim)
+        queue.add("added")
+        raise ValueError("no delay")
+
+    queue = make(rate_limiter=limiter)
+    queue.add("a")
+    claim = queue.get(0)
+    queue.settle(claim, ValueError("again"))
+    assert queue.num_requeues("a") == 1
+    assert "backing off by default" in caplog.text
+    assert queue.get(0).key == "added"
+    queue.close()
+
+
+@on_one_redis
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("ends", ["closed", "lost"])
+def test_on_cancel_that_makes_a_turn_is_refused(connection: Connection, call: str, ends: str) -> None:
+    """It is called under the turn lock: the handle works on."""
+    refused = list[BaseException]()
+
+    def cancelled(request: Request) -> None:
+        with pytest.raises(ConfigError) as caught:
+            CALLS[call](queue, request)
+        refused.append(caught.value)
+        queue.add("added")
+
+    queue = Queue("foos", connection)
+    queue.add("a")
+    claim = queue.get(0)
+    queue.on_cancel = cancelled
+    if ends == "lost":
+        connection.execute("FLUSHALL")
+        assert not queue.settle(claim)
+    queue.close()
+    queue.on_cancel = None
+    assert len(refused) == 1
+    assert {queue.get(0).key for _ in range(queue.depth())} >= {"added"}
+    queue.close()
