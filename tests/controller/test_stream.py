@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from distq.controller.stream import stream_source as stream_module
+from distq.controller.stream.committer import Committer
 from distq.errors import LayoutTooNew, LeaseLost
 from distq.informer import pager as pager_module
 from distq.informer.wire import RawObject
@@ -78,6 +79,28 @@ def test_first_lists_are_low_and_events_are_not(scene: Scene) -> None:
         assert set(scene.known()) == {scene.key("b"), scene.key("c")}
         eventually(lambda: leader.stream.enqueued == 4)
         assert (leader.stream.lists, leader.stream.objects) == (1, 2)
+
+
+def test_a_stream_is_synced_once_its_list_is_committed(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then a Redis that goes back forgets the list; the commit itself says that it is one."""
+    create(scene, "a")
+    leader, commits = scene.leader(), []
+    commit = Committer.commit
+
+    def noted(committer: Committer, change: Commit) -> None:
+        commits.append((change.new.isdecimal(), leader.stream.synced))
+        commit(committer, change)
+
+    monkeypatch.setattr(Committer, "commit", noted)
+    leader.start()
+    try:
+        eventually(lambda: leader.stream.synced)
+        record = scene.record()
+        assert record is not None
+        assert record.about["synced"]
+        assert next(synced for ends_list, synced in commits if ends_list) is False
+    finally:
+        leader.stop()
 
 
 def test_the_next_leader_resumes_without_a_list(scene: Scene) -> None:
