@@ -28,14 +28,16 @@ def add(
 ) -> None:
     """Make the items with these KEYs pending."""
     from distq.redisio.connection import Connection
+    from distq.workqueue.memory.queue import MemoryQueue
     from distq.workqueue.queue import Queue
     from distq.workqueue.rate_limiters import TEN_YEARS
 
     target = Queue(queue, Connection(settings=settings))
     which = keys[0] if len(keys) == 1 else counted(len(keys), "item")
-    added = target.add(*keys, priority=priority, after=after)
-    # noted afterwards, so that a refused add leaves nothing in Redis, not even an audit
+    # a queue in memory refuses what Redis is not asked for: that leaves nothing, not even an audit
+    MemoryQueue(queue).add(*keys, priority=priority, after=after)
     with audited(target.connection, "add", queue, f"add {which} to {queue}") as did:
+        added = target.add(*keys, priority=priority, after=after)
         did(f"{added} new")
     if after is not None and after > TEN_YEARS:
         click.echo(f"distq: --after {after:g} counts as ten years", err=True)

@@ -28,5 +28,5 @@ class Callbacks:
         if self._threads and threading.get_ident() in self._threads:
             raise ConfigError(
                 "a limiter or on_cancel settles, claims or backs off in the middle of a turn of the same "
-                "queue, which cannot end before it. Let another thread do that; it may call add and add_after."
+                "queue, which cannot end before it. Let another thread do that; it may call add."
             )

@@ -380,6 +380,20 @@ def test_what_commands_change_is_in_the_audit(distq: CommandLine, redis: Connect
     }
 
 
+def test_an_add_that_redis_refuses_is_in_the_audit(
+    distq: CommandLine, redis: Connection, foos: Queue
+) -> None:
+    """It may have been done in part; arguments that no queue takes leave nothing, not even an audit."""
+    redis.execute("DEL", "distq:{foos}:ready")
+    redis.execute("SET", "distq:{foos}:ready", "garbage")
+    for arguments in ("add foos new", "add foos good \n", "add nothing good --after inf", "add nothing \n"):
+        assert distq(*arguments.split(" ")).returncode in (1, 2)
+    assert redis.execute("KEYS", "distq:{nothing}:*") == []
+    (entry,) = Inspector(redis).audit()
+    assert entry.text == "add new to foos"
+    assert str(entry.outcome).startswith("failed: ")
+
+
 def test_a_command_of_a_user_without_the_right_to_the_audit_is_done(
     distq: CommandLine, redis: Connection, foos: Queue
 ) -> None:
