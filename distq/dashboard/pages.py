@@ -28,7 +28,6 @@ from distq.inspector import (
 )
 from distq.inspector.across import QUEUES_LOOKED_AT
 from distq.inspector.view import LOOKED_THROUGH
-from distq.redisio.limits import AUDIT_ENTRIES
 from distq.workqueue.worker import VERSION
 
 PER_PAGE = 50
@@ -146,9 +145,6 @@ class WebPages:
     def audit(self) -> ResponseReturnValue:
         """Show who did what and when on dashboards, a hundred actions at a time."""
         page = page_number(request.args.get("page", "1"))
-        last = -(-AUDIT_ENTRIES // ACTIONS_PER_PAGE)
-        if page > last:
-            return redirect(url_for("distq.audit", page=last))
         # one more shows whether there is a further page
         found = self._inspector.audit(offset=(page - 1) * ACTIONS_PER_PAGE, limit=ACTIONS_PER_PAGE + 1)
         return render_template(

@@ -8,6 +8,7 @@ read the queue does not see what was done to it.
 """
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from heapq import merge, nlargest
@@ -60,7 +61,7 @@ def last_actions(stores: Sequence[QueueStore], offset: int, limit: int) -> Read[
     Each has its ``queue``, and ``at`` in seconds since 1970. Queues that their reader may not read are left
     out. In two round trips, the second for queues that have more of the newest than a few.
     """
-    wanted = offset + limit
+    first, wanted = (max(0, min(place, sys.maxsize)) for place in (offset, offset + limit))
     found = yield from gather(_newest(store, min(wanted, _FIRST_LOOK)) for store in stores)
     newest = nlargest(wanted, (entry[0] for entries in found for entry in entries))
     busy = [
@@ -72,7 +73,7 @@ def last_actions(stores: Sequence[QueueStore], offset: int, limit: int) -> Read[
     for place, entries in zip(busy, more, strict=True):
         found[place] = entries
     merged = merge(*found, key=itemgetter(0), reverse=True)
-    return [fields for _, fields in islice(merged, offset, wanted)]
+    return [fields for _, fields in islice(merged, first, wanted)]
 
 
 _Entry = tuple[tuple[int, int], Fields]
@@ -86,7 +87,9 @@ def _newest(store: QueueStore, limit: int) -> Read[list[_Entry]]:
         if is_denied(error):
             return []
         raise
-    return [_entry(store.name, entry_id.decode(), values) for entry_id, values in found]
+    return [
+        _entry(store.name, entry_id.decode(), values) for entry_id, values in found or ()
+    ]  # None for no limit
 
 
 def _entry(queue: str, entry_id: str, values: list[Any]) -> _Entry:
