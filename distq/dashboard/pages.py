@@ -143,7 +143,7 @@ class WebPages:
         return self._render_page("find", view, page, names, tab="", key=key)
 
     def audit(self) -> ResponseReturnValue:
-        """Show who did what and when on dashboards, a hundred actions at a time."""
+        """Show who did what and when, a hundred actions at a time."""
         page = page_number(request.args.get("page", "1"))
         # one more shows whether there is a further page
         found = self._inspector.audit(offset=(page - 1) * ACTIONS_PER_PAGE, limit=ACTIONS_PER_PAGE + 1)

@@ -28,7 +28,7 @@ def label_selector(selector: str | Labels) -> Callable[[Labels], bool]:
     """Return the test that a selector means: a mapping of labels to values, or text as for kubectl.
 
     Text is ``app=web,tier!=cache,env in (a,b),!canary,size>2``; empty selects everything. ConfigError for
-    text that is no selector, and for keys and values that no label has. Source: apimachinery labels.Parse.
+    what is no selector, and for keys and values that no label has. Source: apimachinery labels.Parse.
     """
     if isinstance(selector, Mapping):
         wanted = dict(selector)
@@ -36,6 +36,8 @@ def label_selector(selector: str | Labels) -> Callable[[Labels], bool]:
             if not (_is(_A_KEY, key) and _is(_A_VALUE, value)):
                 raise _no_label(key, value)
         return lambda labels: wanted.items() <= labels.items()
+    if not isinstance(selector, str):
+        raise ConfigError(f"bad label selector {selector!r:.80}. Give text, or a mapping of labels.")
     requirements = []
     for term in _terms(selector):
         requirement = _requirement(term)
@@ -56,7 +58,7 @@ def label_pairs(selector: str | Labels) -> Sequence[str]:
     if isinstance(selector, Mapping):
         required = [[f"{key}={value}"] for key, value in selector.items()]
     else:
-        required = [pairs for term in _terms(selector) if (pairs := _pairs_of(term))]
+        required = [pairs for term in _terms(selector or "") if (pairs := _pairs_of(term))]
     few = [pairs for pairs in required if len(pairs) <= FEW_PAIRS]
     return min(few, key=len, default=[])
 

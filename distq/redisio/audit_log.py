@@ -87,9 +87,8 @@ def _newest(store: QueueStore, limit: int) -> Read[list[_Entry]]:
         if is_denied(error):
             return []
         raise
-    return [
-        _entry(store.name, entry_id.decode(), values) for entry_id, values in found or ()
-    ]  # None for no limit
+    entries = found or ()  # None for a limit of 0
+    return [_entry(store.name, entry_id.decode(), values) for entry_id, values in entries]
 
 
 def _entry(queue: str, entry_id: str, values: list[Any]) -> _Entry:

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ LABELS: Mapping[str, IndexFunc] = {"labels": meta_labels_index_func}
 BOTH: Mapping[str, IndexFunc] = {NAMESPACE_INDEX: meta_namespace_index_func, **LABELS}
 
 
-def keys(lister: Lister, namespace: str | None, selector: str | dict[str, str]) -> list[str]:
+def keys(lister: Lister, namespace: str | None, selector: Any) -> list[str]:
     """Return the keys of what a list shows."""
     found = [obj["metadata"] for obj in lister.list(namespace, label_selector=selector)]
     return sorted(f"{about.get('namespace', '')}/{about['name']}" for about in found)
@@ -41,6 +42,16 @@ def test_a_list_shows_the_same_with_the_index_and_without(seed: int) -> None:
         namespace, selector = chance.choice([None, "prod", "dev", "none"]), labelled.selector(chance)
         for lister in indexed:
             assert keys(lister, namespace, selector) == keys(scanning, namespace, selector), selector
+
+
+@pytest.mark.parametrize("selector", [None, "", {}])
+def test_no_selector_selects_all(selector: Any) -> None:
+    """With the index and without."""
+    for indexers in ({}, LABELS, BOTH):
+        indexer = Indexer(indexers)
+        indexer.add(pod("a", app="web"))
+        indexer.add(pod("dev/b"))
+        assert len(keys(IndexerLister(indexer), None, selector)) == 2
 
 
 @pytest.mark.parametrize(

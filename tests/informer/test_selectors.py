@@ -54,6 +54,13 @@ def test_a_mapping_has_keys_and_values_of_labels(selector: Any) -> None:
         label_selector(selector)
 
 
+@pytest.mark.parametrize("selector", [None, 5, ["app=web"], b"app=web"])
+def test_a_selector_is_text_or_a_mapping(selector: Any) -> None:
+    """Anything else is refused by its value, and not by an error from within."""
+    with pytest.raises(ConfigError, match=r"^bad label selector .*Give text"):
+        label_selector(selector)
+
+
 LABELS: dict[str, dict[str, str]] = {
     "none": {},
     "web": {"app": "web", "tier": "front"},
