@@ -246,6 +246,7 @@ class Manager:
             self._health = health = self._prepare(_Sides(informer, workers))
         errors: list[BaseException] = []
         settings = self._parts.settings
+        self._caches.callback(self._refuse_adds, health)  # however the run ends
         with (
             self._caches,
             self._event_queue.receiving_signals(),
@@ -338,6 +339,11 @@ class Manager:
                 "Add it before run."
             )
 
+    def _refuse_adds(self, health: ProcessHealth) -> None:
+        """Let nothing be added any more: nothing would begin it."""
+        with self._phase:
+            health.stopping = True
+
     @contextmanager
     def _changing(self) -> Iterator[None]:
         """Keep the Manager from its next phase within the block; raise ConfigError where it stops."""
@@ -403,8 +409,7 @@ class Manager:
     def _drain(self, health: ProcessHealth, shutdown: Shutdown, reason: Message) -> list[BaseException]:
         """Stop everything and wait for it; return what failed meanwhile, or was left behind in the end."""
         errors = list[BaseException]()
-        with self._phase:
-            health.stopping = True
+        self._refuse_adds(health)
         why = reason.name if isinstance(reason, signal.Signals) else "stopping"
         _logger.info("%s: no new work; %d in progress", why, shutdown.in_progress)
         shutdown.begin(self._parts.settings.grace_period)

@@ -131,6 +131,22 @@ def test_an_error_of_on_start_ends_the_start(kind: str) -> None:
     assert seen == []
 
 
+def test_nothing_is_added_to_a_manager_whose_start_failed() -> None:
+    """Nothing would ever begin it, and the caches of a Controller would stay open."""
+
+    def fail() -> None:
+        raise ValueError("no disk")
+
+    one = manager(print, on_start=fail)
+    with pytest.raises(ValueError, match="no disk"):
+        one.run()
+    with pytest.raises(ConfigError, match="is stopping"):
+        one.add(Controller(MemoryQueue("bars"), print))
+    with pytest.raises(ConfigError, match="is stopping"):
+        one.add(lambda _: None, need_leader_election=False)
+    assert len(one.controllers) == 1
+
+
 def test_an_error_of_distq_in_on_start_shows_where_it_came_from(caplog: pytest.LogCaptureFixture) -> None:
     """Such errors leave a Manager without their frames, so those are logged."""
 
