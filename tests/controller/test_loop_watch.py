@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import distq
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
@@ -54,6 +56,20 @@ def test_the_place_that_holds_the_loop_is_logged_once(caplog: pytest.LogCaptureF
     assert message.startswith(f"{__file__}:")
     assert "read) holds the event loop for more than 100 ms: " in message
     assert "asyncio.to_thread" in message
+
+
+def test_a_program_beside_distq_is_no_part_of_it(caplog: pytest.LogCaptureFixture) -> None:
+    """Its own line is logged, also where its path begins as distq's does."""
+    beside = f"{Path(distq.__file__).parent}_foos.py"
+
+    async def reconcile() -> None:
+        threading.Event().wait(0.5)
+
+    reconcile.__code__ = reconcile.__code__.replace(co_filename=beside)
+    with running() as run:
+        run(reconcile())
+    (message,) = held(caplog)
+    assert message.startswith(f"{beside}:")
 
 
 def test_a_call_of_a_library_is_logged_with_the_line_that_makes_it(caplog: pytest.LogCaptureFixture) -> None:

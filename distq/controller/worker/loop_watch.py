@@ -6,6 +6,7 @@ while a call keeps Python from running any other thread.
 
 import asyncio
 import logging
+import os
 import sys
 import sysconfig
 import threading
@@ -26,7 +27,7 @@ LATE = 0.5
 _MOST_PLACES = 1000
 """Places that are logged; a program that makes code while it runs has ever more."""
 
-_DISTQ = str(Path(__file__).parents[2])
+_DISTQ = f"{Path(__file__).parents[2]}{os.sep}"
 _PYTHON = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), "<frozen ")
 _PACKAGES = (sysconfig.get_path("purelib"), sysconfig.get_path("platlib"))
 
