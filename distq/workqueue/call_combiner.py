@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from distq.errors import RedisError, RedisUnavailable
 from distq.redisio.limits import TURN_LIMIT
@@ -18,7 +18,6 @@ class PendingCall:
     want: int
     ahead: int = 0
     """How many claims its caller will want next; the same turn may bring them."""
-    thread: int = field(default_factory=threading.get_ident)
     turn: Turn | None = None
     error: RedisError | None = None
 
@@ -54,9 +53,9 @@ class CallCombiner:
         assert call.turn is not None  # noqa: S101  # an answer is one of the two
         return call.turn
 
-    def claiming(self) -> Sequence[int]:
-        """Return the threads whose calls may yet bring a claim."""
-        return [call.thread for call in self._calls.copy() if call.want]
+    def is_claiming(self) -> bool:
+        """Return whether a call may still bring a claim."""
+        return any(call.want for call in self._calls.copy())
 
     def _answer(self, calls: Sequence[PendingCall]) -> None:
         try:

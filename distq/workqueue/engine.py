@@ -145,8 +145,8 @@ class HandleSession(Protocol):
     def held(self) -> Sequence[Request]:
         """Return the requests that it holds."""
 
-    def claiming(self) -> Sequence[int]:
-        """Return the threads whose turns may still bring a claim, by ``threading.get_ident``."""
+    def is_claiming(self) -> bool:
+        """Return whether a turn may still bring a claim."""
 
     @property
     def worker_name(self) -> str:

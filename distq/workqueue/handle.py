@@ -211,13 +211,13 @@ class QueueHandle(Producer):
         """Shut down, then wait for this handle's claims; return whether all ended within ``timeout`` seconds.
 
         Once it has returned True this handle claims nothing more. A later ``shut_down`` ends the waiting.
-        Called within a turn, as by a custom limiter, it returns False at once: that turn can only go on
-        afterwards. Source: client-go util/workqueue ShutDownWithDrain.
+        Called by a custom limiter or ``on_cancel`` it does not wait: their turn can only go on afterwards.
+        Source: client-go util/workqueue ShutDownWithDrain.
         """
         limit = validate_timeout(timeout)
         shut_downs = self._shut_downs
         run_apart(self._stop_claiming)
-        if threading.get_ident() not in self._session.claiming():
+        if not self._settings.callbacks.is_in_one():
             self._wait_for(lambda: self._is_drained() or self._shut_downs != shut_downs, limit)
         return run_apart(self._is_drained)
 
@@ -228,7 +228,7 @@ class QueueHandle(Producer):
         )
 
     def _is_drained(self) -> bool:
-        return not self._session.claiming() and not self._session.held()  # in this order: a claim moves on
+        return not self._session.is_claiming() and not self._session.held()  # in this order: a claim moves on
 
     def _stop_claiming(self) -> None:
         self._shutting_down = True

@@ -66,6 +66,7 @@ class RedisSession:
         self._combiner = CallCombiner(self._turn_lock, self._answer)
         self._sleeper = Sleeper(self.store.connection, self.store.key("wake"))
         self._dispositions = Dispositions()
+        self._settings.callbacks.begin()
         self._forget()
 
     def _forget(self) -> None:
@@ -150,9 +151,9 @@ class RedisSession:
         """Return the requests that this session holds."""
         return list(self.ledger.held.values())
 
-    def claiming(self) -> Sequence[int]:
-        """Return the threads whose turns may still bring a claim."""
-        return self._combiner.claiming()
+    def is_claiming(self) -> bool:
+        """Return whether a turn may still bring a claim."""
+        return self._combiner.is_claiming()
 
     @property
     def worker_name(self) -> str:

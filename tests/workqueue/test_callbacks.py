@@ -1,5 +1,7 @@
 """A limiter and ``on_cancel`` run within a turn: what they must not call is refused, and the turn ends."""
 
+import os
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -76,3 +78,43 @@ def test_on_cancel_that_makes_a_turn_is_refused(connection: Connection, call: st
     assert len(refused) == 1
     assert {queue.get(0).key for _ in range(queue.depth())} >= {"added"}
     queue.close()
+
+
+@on_one_redis
+def test_a_drain_within_on_cancel_does_not_wait(connection: Connection) -> None:
+    """The thread that found the claim gone has the turn lock, without which no other claim can end."""
+    drained = list[bool]()
+    queue = Queue("foos", connection)
+    queue.on_cancel = lambda _: drained.append(queue.shut_down_with_drain())
+    queue.add("gone", "held")
+    held = [queue.get(0), queue.get(0)][1]
+    connection.execute("ZREM", queue._session.store.key("processing"), "gone")
+    comparing = threading.Thread(target=queue._session.recount, daemon=True)
+    comparing.start()
+    comparing.join(20)
+    assert drained == [False]
+    assert queue.settle(held)
+    assert queue.shut_down_with_drain(0)
+
+
+@on_one_redis
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the thread below does not matter to the child
+def test_a_child_of_a_fork_takes_no_thread_for_one_of_its_parents(connection: Connection) -> None:
+    """Its threads may get the idents of threads that were in ``on_cancel`` when it was forked."""
+    entered, leave = threading.Event(), threading.Event()
+    queue = Queue("foos", connection)
+    queue.on_cancel = lambda _: entered.set() or leave.wait(20)
+    queue.add("a")
+    queue.get(0)
+    queue.add("b")
+    closing = threading.Thread(target=queue.close)
+    closing.start()
+    assert entered.wait(20)
+    if (child := os.fork()) == 0:
+        try:
+            os._exit(0 if queue.get(0) else 1)
+        finally:
+            os._exit(2)
+    leave.set()
+    closing.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

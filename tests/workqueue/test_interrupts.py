@@ -314,7 +314,7 @@ def test_an_interrupt_anywhere_in_a_turn_leaves_nothing_behind(connection: Conne
         assert again.kind == "ended" or kind, injected.where  # in memory one cannot ask what became of it
         assert [request.key for request in queue.turn([], 2).requests] == ["next"], injected.where
         assert queue.held() == 1, injected.where
-        assert not queue._session.claiming(), injected.where
+        assert not queue._session.is_claiming(), injected.where
         queue.close()
     assert place > 5
 

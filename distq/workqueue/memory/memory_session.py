@@ -144,10 +144,10 @@ class MemorySession:
         """Return the requests that this handle holds."""
         return list(self._held.values())
 
-    def claiming(self) -> Sequence[int]:
-        """Return this thread where it makes a turn itself; those of others end before this returns."""
+    def is_claiming(self) -> bool:
+        """Return whether this thread makes a turn; those of others end before this returns."""
         with self._engine.lock:
-            return [threading.get_ident()] if self._in_turn else []
+            return self._in_turn
 
     @property
     def worker_name(self) -> str:
