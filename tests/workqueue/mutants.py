@@ -277,11 +277,17 @@ MUTANTS = [
     Mutant("a suspect waits for its turn", "zadd[at] = level.begins", "zadd[at] = order"),
     Mutant("promoted past the flows", "if by_flow and #to_ready > 3 then by_flow(to_ready) end", ""),
     Mutant("dirty past the flows", "if by_flow then by_flow(added_again) end", ""),
+    Mutant(
+        "no suspect, and in the past",
+        "do to_ready[i] = no_earlier(to_ready[i + 1], to_ready[i]) end",
+        "do no_earlier(to_ready[i + 1], to_ready[i]) end",
+    ),
+    Mutant("back by its time", "elseif went_by_time or tonumber(order)", "elseif tonumber(order)"),
     Mutant("put back into the past", "if by_flow then score = no_earlier(item, score) end", ""),
     Mutant(
         "a flow owes for what went on",
-        "if not first then\n    call('ZREM",
-        "if not first then\n  elseif false then\n    call('ZREM",
+        "call('ZREMRANGEBYSCORE', flows, lowest, beyond)\n  elseif",
+        "elseif",
     ),
     Mutant(
         "pending since its tag", "then popped[2 * i] = order end", "then popped[2 * i] = popped[2 * i] end"

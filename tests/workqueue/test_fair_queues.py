@@ -13,7 +13,7 @@ from distq.redisio.limits import FAIR_LOOK
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
-from tests.support.claims import finish_all
+from tests.support.claims import finish_all, nothing_to_claim
 from tests.support.redis_servers import anywhere
 from tests.workqueue.conftest import ServerTime
 
@@ -311,6 +311,50 @@ def test_a_suspect_that_is_raised_waits_for_no_share(connection: Connection, ser
     queue.add("a/suspect", priority=10)
     (places,) = store.read(("ZRANGE", "ready", 0, 0, "WITHSCORES"))
     assert store.read(("ZSCORE", "suspects", "a/suspect")) == [places[1]]
+
+
+@pytest.mark.parametrize("how", ["forgotten", "requeued", "out of date"])
+def test_an_item_that_is_no_suspect_any_more_lets_no_namespace_catch_up(
+    connection: Connection, server_time: ServerTime, how: str
+) -> None:
+    """What others had while it waited apart is no share that is owed to those that come now."""
+    busy, store = Queue("foos", connection, fair_by="namespace"), QueueStore(connection, "foos")
+    queue = Queue("foos", connection)
+    busy.add("a/held", "a/suspect")
+    claim(busy, 1)
+    store.read(("HSET", "failures", "a/suspect", f"0 2 0 -@{(now := connection.server_time)},{now} "))
+    queue.add(*(f"a/{number:03}" for number in range(300)))
+    assert nothing_to_claim(busy)  # it is to claim the suspect next, and nothing else until then
+    first, *_ = claim(queue, 100)
+    assert store.read(("ZCARD", "suspects")) == [1]
+    if how == "forgotten":
+        queue.forget("a/suspect")
+    elif how == "requeued":
+        store.requeue(["a/suspect"])
+    else:
+        server_time.advance(73 * 3600)
+        queue.done(first)
+    assert store.read(("ZCARD", "suspects")) == [0]
+    for name in "ab":
+        queue.add(*(f"{name}/new-{number:03}" for number in range(50)))
+    claims = Counter(map(namespace, claim(queue, 41)))
+    assert abs(claims["a"] - claims["b"]) <= 1
+
+
+def test_an_item_that_was_claimed_before_the_queue_was_fair_comes_back_first(
+    connection: Connection, server_time: ServerTime
+) -> None:
+    """Its place by its time would be behind rounds of all others, whose places are a microsecond apart."""
+    plain = Queue("foos", connection)
+    plain.add("b/1")
+    server_time.advance(60)
+    plain.add("a/1")
+    waits, held = claim(plain, 2)
+    plain.release(waits)
+    queue = Queue("foos", connection, fair_by="namespace")
+    queue.add(*(f"{name}/new-{number}" for name in "bc" for number in range(5)))
+    plain.release(held)
+    assert "a/1" in {request.key for request in claim(queue, 4)}
 
 
 def test_an_add_mends_a_place_that_no_script_wrote(connection: Connection) -> None:

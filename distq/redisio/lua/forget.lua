@@ -1,13 +1,17 @@
 -- Drop failure records (client-go workqueue Forget), but not those of the dead.
 -- Returns how many were dropped.
 local failures, dead, ready, suspects, dirty, processing = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local meta, flows, arrivals = KEYS[7], KEYS[8], KEYS[9]
 local time = ARGV[1]
 local items = { unpack(ARGV, 2) }
 local call = redis.call
 --- @include now
+local trace_until, fair_by = unpack(call('HMGET', meta, 'trace', 'fair_by'))
+traced = trace_until
 for _, key in ipairs({ ready, suspects, dirty, processing }) do call('ZCARD', key) end
 local n_failures = call('HLEN', failures)
 local parked = call('ZMSCORE', dead, unpack(items))
+--- @include by_flow
 if n_failures == 0 then return 0 end
 local dropped = 0
 for i, item in ipairs(items) do

@@ -41,12 +41,13 @@ class Flows:
     def go_on(self, entry: Now, first: int | None) -> int:
         """Return the tag of an item that comes back: its own, unless ``first`` has passed that.
 
-        What the flows had while it was away is no share that is owed to those that enter now.
+        What the flows had while it was away is no share that is owed to those that enter now. An item that
+        went away before the queue was fair comes first: among tags its time says nothing.
         """
         if first is None:
             self._drop(entry.priority)
             return entry.place[1]
-        return max(first, entry.place[1])
+        return first if entry.tag is None else max(first, entry.tag)
 
     def claim(self, last: Now | None, *, leaves_some: bool) -> None:
         """Drop the ends that mean nothing once a turn has claimed up to ``last``; all if nothing is ready."""

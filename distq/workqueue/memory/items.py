@@ -220,9 +220,12 @@ class Items:
 
     def place(self, item: Item) -> tuple[int, int]:
         """Return the sort key of an item that is pending now: the lower comes first."""
+        return self._now(item).place
+
+    def _now(self, item: Item) -> Now:
         entry = self.pending[item]
         assert isinstance(entry, Now)  # noqa: S101  # callers ask for no other
-        return entry.place
+        return entry
 
     def promote(self, now: int, want: int) -> int:
         """Make due items pending, as of their due times, some at a time; return how many."""
@@ -304,8 +307,7 @@ class Items:
 
     def _no_earlier(self, entry: Now) -> Now:
         """Return an entry that comes back with a tag that not all ready items of its priority have passed."""
-        tag = self.flows.go_on(entry, self._first_tag(entry.priority))
-        return entry if tag == entry.place[1] else entry._replace(tag=tag)
+        return entry._replace(tag=self.flows.go_on(entry, self._first_tag(entry.priority)))
 
     # Suspects
 
@@ -333,8 +335,11 @@ class Items:
         self.look_again(suspects[first : first + _SUSPECTS_LOOKED_AT], now)
 
     def look_again(self, items: Sequence[Item], now: int) -> None:
-        """Let items that are no longer suspects wait with the others again."""
-        self.suspects.difference_update([item for item in items if not self.is_suspect(item, now)])
+        """Let items that are no longer suspects wait with the others again, as items that are put back do."""
+        cleared = [item for item in items if item in self.suspects and not self.is_suspect(item, now)]
+        if self.flows.is_fair:  # each as if it came back alone: they keep their order
+            self.pending |= {item: self._no_earlier(self._now(item)) for item in cleared}
+        self.suspects.difference_update(cleared)
 
     # Failures
 

@@ -1,6 +1,7 @@
--- in: dirty, failures, processing, ready, suspects
+-- in: by_flow, dirty, failures, processing, ready, suspects
 -- out: look_again
 --- @include suspect
+--- @include no_earlier
 -- Move what is no suspect any more, by its record, from `suspects` to `ready`. A distq that knows only `ready` may hold
 -- an item that is also here: then it is pending again. Returns how many moved.
 local function look_again(items)
@@ -14,6 +15,9 @@ local function look_again(items)
     end
   end
   if #leave > 2 then call(unpack(leave)) end
+  if by_flow then
+    for i = 4, #to_ready, 2 do to_ready[i] = no_earlier(to_ready[i + 1], to_ready[i]) end
+  end
   if #to_ready > 3 then call(unpack(to_ready)) end
   if #to_dirty > 3 then call(unpack(to_dirty)) end
   return #leave - 2
