@@ -16,6 +16,7 @@ from distq.redisio.durations import Durations
 from distq.redisio.keys import shown
 from distq.redisio.limits import FLOW_ITEMS
 from distq.redisio.queue_store import QueueStore
+from distq.redisio.records import words_of
 from distq.redisio.round_trips import Read, gather
 from distq.redisio.scores import NO_SCORE, decode_order
 
@@ -136,7 +137,7 @@ def _waits(workers: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str | None, D
     for about in workers:
         reported = about.get("flows")
         for each in reported if isinstance(reported, list) else ():
-            if not isinstance(each, str):
+            if (text := words_of(each)) is None:
                 continue
-            word, _, name = each.partition(" ")
+            word, _, name = text.partition(" ")
             yield name or None, Durations.parse(word.encode(errors="replace"))

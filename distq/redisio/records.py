@@ -141,5 +141,5 @@ def count_of(value: object) -> int:
 
 
 def words_of(value: object) -> str | None:
-    """Return a text that was reported; None for anything else."""
-    return value if isinstance(value, str) else None
+    """Return a text that was reported, as UTF-8 can hold it; None for anything else."""
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else None

@@ -14,6 +14,7 @@ from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import QueueTaken
 from distq.redisio import queue_reads
 from distq.redisio.queue_store import QueueStore
+from distq.redisio.records import words_of
 from distq.redisio.round_trips import Read, gather, run
 
 if TYPE_CHECKING:
@@ -55,13 +56,13 @@ class Purpose:
     def parse(cls, about: Any) -> Self | None:
         """Read it from a description; None if that has no readable purpose, as in 0.1.0."""
         fields = about.get("purpose") if isinstance(about, dict) else None
-        if not isinstance(fields, dict) or not isinstance(fields.get("resource"), str):
+        if not isinstance(fields, dict) or (resource := words_of(fields.get("resource"))) is None:
             return None
         cluster, watches = (
             tuple(map(str, fields.get(name) or ())) if isinstance(fields.get(name), list) else ()
             for name in ("cluster", "watches")
         )
-        return cls(fields["resource"], cluster, str(fields.get("lease") or ""), watches)
+        return cls(resource, cluster, str(fields.get("lease") or ""), watches)
 
     def about(self) -> dict[str, Any]:
         """Return its part of a description."""

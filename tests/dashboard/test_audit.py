@@ -188,7 +188,10 @@ def test_pages_lead_through_all_actions_of_all_queues(visitor: Visitor, connecti
 
 @pytest.mark.parametrize(
     "entry",
-    ["", "no JSON", "[]", "{}", '{"action": 1, "text": []}', '{"action": "a", "text": "b", "at": "x"}'],
+    [
+        *("", "no JSON", "[]", "{}", '{"action": 1, "text": []}', '{"action": "a", "text": "b", "at": "x"}'),
+        r'{"action": "a", "text": "b", "person": "half a pair \udcff"}',
+    ],
 )
 def test_what_somebody_else_wrote_breaks_nothing(
     visitor: Visitor, connection: Connection, every_state: Queue, entry: str

@@ -1,5 +1,6 @@
 """What our pages show of real queues, and what they answer to whatever is asked."""
 
+import json
 import re
 from html.parser import HTMLParser
 
@@ -296,6 +297,20 @@ def test_informers_tell_since_when_they_lead_and_what_they_failed_on(
     assert fails[4] == healed[4] == "1h1m"
     assert fails[9] == "for 1h1m : <b>forbidden</b>"
     assert healed[9] == "2h1m ago: <b>forbidden</b>"
+
+
+@pytest.mark.parametrize("path", ["/", "/queues/foos", "/workers", "/informers"])
+def test_a_report_of_no_valid_text_breaks_no_page(
+    browser: FlaskClient, connection: Connection, every_state: Queue, path: str
+) -> None:
+    """Half a pair of UTF-16 is JSON, and no text that an answer can hold."""
+    odd = "half a pair \udcff"
+    texts = dict.fromkeys(("id", "host", "version", "resource", "namespace", "leader", "error"), odd)
+    report = json.dumps({**texts, "flows": [odd], "purpose": {"resource": odd}})
+    (session,) = connection.execute("HKEYS", "distq:{foos}:workers")
+    connection.execute("HSET", "distq:{foos}:workers", session, report)
+    connection.execute("HSET", "distq:{foos}:streams", "odd", f"0 5 - {report}")
+    assert browser.get(path).status_code == 200
 
 
 def test_nothing_is_said_about_nothing(browser: FlaskClient) -> None:
