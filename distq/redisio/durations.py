@@ -47,8 +47,10 @@ class Durations:
         if len(recent) >= _TOGETHER:
             self._noted = self._all(), []
 
-    def _all(self) -> list[int]:
+    def _all(self) -> Sequence[int]:
         before, recent = self._noted
+        if not recent:
+            return before
         counts = [*before]
         for each, times in Counter(recent).items():  # a busy worker has few different ones
             counts[min(max(0, each).bit_length(), _LAST)] += times
@@ -81,4 +83,4 @@ class Durations:
 
     def total(self) -> int:
         """Return how many durations were counted."""
-        return sum(int(count) for _, count in _COUNT.findall(str(self).encode()))
+        return sum(self._all())

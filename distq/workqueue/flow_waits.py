@@ -5,6 +5,7 @@ A turn only keeps what it claimed; it is counted with the next heartbeat. So an 
 
 from collections import defaultdict, deque
 from collections.abc import Mapping
+from heapq import nlargest
 
 from distq.redisio.durations import Durations
 from distq.redisio.limits import FLOW_LETTERS, FLOWS_REPORTED
@@ -15,6 +16,9 @@ WINDOW = 300.0
 
 _CLAIMS = 1000
 """Claims between two heartbeats that are counted, the last ones."""
+
+_FOLLOWED = 1000
+"""Flows that are counted on from one heartbeat to the next, since each costs some time in each."""
 
 _Waits = Mapping[str, Durations]
 """Durations by flow, that of keys without a slash as an empty text."""
@@ -45,6 +49,8 @@ class FlowWaits:
         for flow, all_of_it in waits.items():
             if len(flow) <= FLOW_LETTERS:
                 self._now[flow].note(all_of_it)
+        if len(self._now) > _FOLLOWED:
+            self._now = defaultdict(Durations, _chosen(self._now, _FOLLOWED))
         return [f"{waiting} {flow}" for flow, waiting in self._reported().items()]
 
     def _forget(self, now: float) -> None:
@@ -61,9 +67,13 @@ class FlowWaits:
         together = dict(self._before)
         for flow, waiting in self._now.items():
             together[flow] = together[flow] + waiting if flow in together else waiting
-        if len(together) <= FLOWS_REPORTED:
-            return together
-        most = sorted(together, key=lambda flow: -together[flow].total())
-        longest = sorted(together, key=lambda flow: -(together[flow].quantile(0.99) or 0.0))
-        chosen = dict.fromkeys([*most[: FLOWS_REPORTED // 2], *longest[: FLOWS_REPORTED // 2]])
-        return {flow: together[flow] for flow in chosen}
+        return _chosen(together, FLOWS_REPORTED)
+
+
+def _chosen(waits: _Waits, at_most: int) -> _Waits:
+    """Return the flows with most claims and those that waited longest, half of each."""
+    if len(waits) <= at_most:
+        return waits
+    most = nlargest(at_most // 2, waits, key=lambda flow: waits[flow].total())
+    longest = nlargest(at_most // 2, waits, key=lambda flow: waits[flow].quantile(0.99) or 0.0)
+    return {flow: waits[flow] for flow in dict.fromkeys([*most, *longest])}

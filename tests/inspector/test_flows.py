@@ -207,6 +207,17 @@ def test_a_process_counts_a_bounded_number_of_claims() -> None:
     assert text == "b1000 a"
 
 
+def test_a_process_follows_a_bounded_number_of_flows() -> None:
+    """So that a heartbeat takes as long however many there are; those that it reports are among them."""
+    waits = FlowWaits()
+    waits.claimed.extend(_claims({"busy": 9}) + _claims({"late": 1}, waited_ms=1500))
+    for beat in range(5):
+        waits.claimed.extend(_claims({f"{beat}-{number}": 1 for number in range(900)}))
+        reported = waits.describe(0.0)
+    assert len(waits._now) <= 1000
+    assert {"b9 busy", "l1 late"} <= {*reported}
+
+
 @given(st.lists(st.text(min_size=1, max_size=FLOW_LETTERS).filter(lambda text: "/" not in text), max_size=5))
 def test_any_name_of_a_flow_is_read_as_it_was_reported(names: list[str]) -> None:
     """With spaces and quotes in it, too."""
