@@ -11,6 +11,7 @@ from distq.controller.functions import require_keys, require_of_object
 from distq.controller.predicate import EventTest, Predicate, all_of
 from distq.errors import ConfigError
 from distq.informer.indexer import NAMESPACE_INDEX, IndexFunc
+from distq.informer.selectors import require_selectors
 from distq.informer.stored_object import Transform, strip_managed_fields
 from distq.mistakes import suggesting_keywords
 from distq.redisio.scores import validate_priority
@@ -45,6 +46,7 @@ class _Watch:
 
     def __post_init__(self) -> None:
         group_kind(self.resource)
+        require_selectors(self.resource, self.label_selector, self.field_selector)
         _require_cache(self)
         if self.on_error not in ("park", "stop"):
             raise ConfigError(f"bad on_error of {self.resource}: {self.on_error!r:.80}. Use park or stop.")

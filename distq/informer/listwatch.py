@@ -12,6 +12,7 @@ from distq.client.page_size import bytes_of_page
 from distq.client.raw import WatchResponse
 from distq.client.resources import Resource, UnknownResource, parse_resource
 from distq.errors import NotFound
+from distq.informer.selectors import require_selectors
 from distq.informer.wire import Page, WatchEvent, decode_event, decode_page
 from distq.redisio.limits import PAGE_SIZE
 
@@ -75,7 +76,8 @@ class ListWatch:
     """What is listed and watched: a resource, "apps/v1/Deployment", narrowed by namespace and selectors.
 
     ``metadata_only`` asks for PartialObjectMetadata: the objects have nothing but their metadata. Raises
-    ConfigError for text that is no resource; whether the API server has it shows when it is asked.
+    ConfigError for text that is no resource or no selector; whether the API server has the resource, and the
+    fields of a field selector, shows when it is asked.
     """
 
     client: Client
@@ -87,6 +89,7 @@ class ListWatch:
 
     def __post_init__(self) -> None:
         parse_resource(self.resource)
+        require_selectors(self.resource, self.label_selector, self.field_selector)
 
     def resolve(self) -> Resource:
         """Return the resource; raise NotFound where the API server does not know it."""

@@ -50,6 +50,16 @@ def label_selector(selector: str | Labels) -> Callable[[Labels], bool]:
     return lambda labels: all(requirement(labels) for requirement in requirements)
 
 
+def require_selectors(resource: str, labels: Any, fields: Any) -> None:
+    """Raise ConfigError for selectors that are no text, or no label selector: no API server reads them."""
+    for name, selector, example in (("label", labels, "app=web"), ("field", fields, "metadata.name=web")):
+        if not isinstance(selector, str):
+            raise ConfigError(
+                f"bad {name}_selector of {resource}: {selector!r:.80}. Give a text, such as {example}."
+            )
+    label_selector(labels)
+
+
 def label_pairs(selector: str | Labels) -> Sequence[str]:
     """Return a few labels, each as ``key=value``, one of which all have that a good selector selects.
 

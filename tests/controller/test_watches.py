@@ -1,9 +1,11 @@
 """Watches are checked when they are written down, and each is known by what it watches."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
+from distq.client import Client
 from distq.controller.predicate import Predicate, changed, generation_changed
 from distq.controller.watches import (
     Every,
@@ -15,6 +17,7 @@ from distq.controller.watches import (
     identities,
 )
 from distq.errors import ConfigError
+from distq.informer.listwatch import ListWatch
 
 
 @pytest.mark.parametrize("resource", ["Pod", "", "v1/", "a/b/c/d", None])
@@ -29,6 +32,22 @@ def test_bad_namespaces_are_refused(namespaces: Any) -> None:
     """One text is not a list of names, and none is not all."""
     with pytest.raises(ConfigError, match="bad namespaces"):
         For("v1/Pod", namespaces=namespaces)
+
+
+@pytest.mark.parametrize(
+    ("selectors", "refused"),
+    [
+        ({"label_selector": {"app": "web"}}, r"bad label_selector of v1/Pod: .*app=web\."),
+        ({"label_selector": None}, r"bad label_selector of v1/Pod: None\. Give a text"),
+        ({"label_selector": "app=web,,"}, 'bad label selector "app=web,,"'),
+        ({"field_selector": ["a=b"]}, r"bad field_selector of v1/Pod: .*metadata\.name=web\."),
+    ],
+)
+def test_bad_selectors_are_refused(selectors: Any, refused: str) -> None:
+    """A program learns it from its own line, and not from a watch that the API server refuses for ever."""
+    for construct in (For, Owns, partial(ListWatch, Client())):
+        with pytest.raises(ConfigError, match=refused):
+            construct("v1/Pod", **selectors)
 
 
 def test_predicates_and_functions_must_be_callable() -> None:
