@@ -3,10 +3,10 @@
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from distq.errors import ConfigError, DistqError
@@ -84,10 +84,13 @@ def pointing_to(*lines: SourceLine) -> Iterator[None]:
         raise pointed(error, *lines)  # noqa: B904 - it is the same error
 
 
-def suggesting_keywords(*more: str) -> Callable[[type[Class]], type[Class]]:
+def suggesting_keywords(
+    *more: str, remedies: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[type[Class]], type[Class]]:
     """Let a class suggest the argument that was meant by an unknown one; ``more`` are those of its ``**``.
 
-    Python 3.13 does so by itself, for arguments that the signature names.
+    ``remedies`` are for arguments that belong elsewhere. Python 3.13 suggests by itself, for arguments that
+    the signature names.
     """
 
     def decorate(cls: type[Class]) -> type[Class]:
@@ -103,7 +106,8 @@ def suggesting_keywords(*more: str) -> Callable[[type[Class]], type[Class]]:
             except TypeError:
                 for name in keywords:
                     if name not in known:
-                        raise _unknown(cls.__name__, name, known) from None
+                        remedy = remedies.get(name) or did_you_mean(name, known)
+                        raise _unknown(cls.__name__, name, remedy) from None
                 raise
 
         cls.__init__ = init  # type: ignore[method-assign]
@@ -112,7 +116,6 @@ def suggesting_keywords(*more: str) -> Callable[[type[Class]], type[Class]]:
     return decorate
 
 
-def _unknown(called: str, name: str, known: Iterable[str]) -> TypeError:
+def _unknown(called: str, name: str, remedy: str) -> TypeError:
     """Return what Python 3.13 raises."""
-    meant = did_you_mean(name, known)
-    return TypeError(f"{called}() got an unexpected keyword argument {name!r}. {meant}".rstrip())
+    return TypeError(f"{called}() got an unexpected keyword argument {name!r}. {remedy}".rstrip())

@@ -12,6 +12,7 @@ from distq.errors import ConfigError
 from distq.mistakes import calling_line, pointing_to, suggesting_keywords
 from distq.seconds import Duration, in_seconds
 from distq.workqueue.interface import Request, Result, TurnQueue
+from distq.workqueue.options import QueueKeywords
 from distq.workqueue.queue import Queue
 from distq.workqueue.queue_ownership import Purpose
 from distq.workqueue.rate_limiters import is_number
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
 Reconcile = Callable[[Request], Result | None] | Callable[[Request], Awaitable[Result | None]]
 
 
-@suggesting_keywords()
+_ELSEWHERE = {
+    name: f'It is an option of the queue: Controller(Queue("foos", {name}=...), ...).'
+    for name in QueueKeywords.__annotations__
+} | dict.fromkeys(("max_concurrent_reconciles", "MaxConcurrentReconciles"), 'Did you mean "concurrency"?')
+
+
+@suggesting_keywords(remedies=_ELSEWHERE)
 class Controller:
     """One reconcile function and its queue (controller-runtime ``controller.Controller``).
 
@@ -128,7 +135,7 @@ class Controller:
             "fleet_concurrency": self.fleet_concurrency,
         }.items():
             if number is not None and not (_is_whole(number) and number >= 1):
-                raise ConfigError(f"bad {name}: {number!r}. Give 1 or more.")
+                raise ConfigError(f"bad {name}: {number!r}. Give a whole number, 1 or more.")
         timeout = self.reconciliation_timeout
         if timeout is not None and not (is_number(timeout) and timeout > 0):
             raise ConfigError(

@@ -172,6 +172,18 @@ def test_an_argument_that_is_nearly_one_is_suggested(make: object, name: str, me
         assert message.endswith(f'Did you mean "{meant}"?')
 
 
+@pytest.mark.first_contact(23)
+def test_an_option_of_the_queue_on_a_controller_is_sent_to_the_queue() -> None:
+    """And an option of controller-runtime becomes distq's."""
+    for name in ("max_retries", "rate_limiter", "revive_dead_after"):
+        with pytest.raises(TypeError) as caught:
+            Controller("foos", print, **{name: None})  # type: ignore[arg-type]  # what is tested
+        assert str(caught.value).endswith(f'of the queue: Controller(Queue("foos", {name}=...), ...).')
+        Controller(Queue("foos", **{name: None}), print)  # type: ignore[arg-type]  # any of them
+    with pytest.raises(TypeError, match='Did you mean "concurrency"'):
+        Controller("foos", print, max_concurrent_reconciles=1)  # type: ignore[call-arg]  # what is tested
+
+
 def test_a_type_error_of_another_cause_is_left_as_it_is() -> None:
     """A missing argument is not a mistyped one."""
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'reconcile'"):
