@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -98,11 +97,6 @@ class Reader:
         finally:
             process.kill()
             process.communicate()
-
-    @cached_property
-    def demo(self) -> str:
-        """Return what the demo prints, notes too; it runs once."""
-        return self.run("bash", "-c", "distq demo 2>&1", **self.bare)
 
 
 def line_of(process: "subprocess.Popen[str]") -> str:
