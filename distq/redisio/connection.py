@@ -133,9 +133,9 @@ class Connection:
     ) -> list[Any]:
         """Run a script and then commands on the same connection, in one round trip; return all replies."""
         key = str(arguments[1])
-        by_hash, whole = ("EVALSHA", sha, *arguments), ("EVAL", source, *arguments)
         if not self._address.runs_by_hash:
-            return self._repeat(key, [whole, *then])
+            return self._repeat(key, [("EVAL", source, *arguments), *then])
+        by_hash = "EVALSHA", sha, *arguments
         try:
             return self._repeat(key, [by_hash, *then])
         except RedisRefused as error:
@@ -149,7 +149,7 @@ class Connection:
         except RedisRefused as error:  # a user without SCRIPT LOAD may still send the source
             if not _is(error, NoScriptError) and not is_denied(error):
                 raise
-        replies = self._repeat(key, [whole, *then])
+        replies = self._repeat(key, [("EVAL", source, *arguments), *then])
         self._address.runs_by_hash = loadable
         return replies
 

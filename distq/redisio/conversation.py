@@ -59,8 +59,10 @@ def converse(
 
 def _packed(command: Sequence[_Word]) -> bytes:
     """Return the bytes of a command, packed by hiredis directly: redis-py would check each word before."""
-    # give hiredis no numbers: if a signal handler raises while it packs one, the process crashes
-    words = tuple([f"{word!r}" if type(word) in _NUMBERS else word for word in command])
+    words = tuple(command)
+    if not _NUMBERS.isdisjoint(map(type, words)):
+        # give hiredis no numbers: if a signal handler raises while it packs one, the process crashes
+        words = tuple([f"{word!r}" if type(word) in _NUMBERS else word for word in words])
     packed: bytes = pack_command(words)  # type: ignore[arg-type]  # its stub knows tuples of one word alone
     return packed
 

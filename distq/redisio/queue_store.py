@@ -89,7 +89,7 @@ class QueueStore:
             self._register()
         loaded = scripts.load(script)
         if "time" in loaded.arguments:
-            inputs["time"] = self.connection.server_time
+            inputs["time"] = str(self.connection.server_time)
         if script not in self._keys_of:
             self._keys_of[script] = loaded.keys_by(self.key)
         return loaded, [*self._keys_of[script], *loaded.values_of(inputs)]

@@ -60,15 +60,21 @@ class TurnSettings:
     on_closed: Callable[[], None] = lambda: None
     callbacks: Callbacks = field(default_factory=Callbacks)
 
-    def inputs(self) -> dict[str, str | int]:
+    def inputs(self) -> dict[str, str]:
         """Return the inputs of the script."""
+        return {
+            **self._constants,
+            "fleet_concurrency": "" if self.fleet_concurrency is None else str(self.fleet_concurrency),
+            "wants_links": "1" if self.wants_links else "",
+        }
+
+    @cached_property
+    def _constants(self) -> dict[str, str]:
         max_retries = self.options.max_retries
         return {
-            "max_retries": "" if max_retries is None else max_retries,
+            "max_retries": "" if max_retries is None else str(max_retries),
             "limiter": self._program,
-            "fleet_concurrency": "" if self.fleet_concurrency is None else self.fleet_concurrency,
-            "revive_after": "" if self.revive_after is None else self.revive_after,
-            "wants_links": "1" if self.wants_links else "",
+            "revive_after": "" if self.revive_after is None else str(self.revive_after),
         }
 
     @cached_property

@@ -207,14 +207,14 @@ def all_ended(dispositions: Sequence[Disposition]) -> bool:
     return dispositions.count(ENDED) == len(dispositions)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Turn:
     """The result of a turn: the new claims, a disposition for each settlement in order, and a wait.
 
     ``wait`` is how many seconds a consumer that wants more may sleep unless it is woken. ``promoted`` counts
     the items that became pending: delayed ones that are due, items that came back without a delay, and dead
     ones that were revived; ``revived`` counts only the last. ``fence`` is the time of the turn, µs by the
-    server's clock, and the fence of all its claims; 0 if no turn was made.
+    server's clock, and the fence of all its claims; 0 if no turn was made. Not frozen, as a Settlement.
     """
 
     requests: Sequence[Request]

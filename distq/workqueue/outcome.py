@@ -7,7 +7,7 @@ from distq.errors import RetryAfter, TerminalError
 from distq.redisio.limits import ERROR_BYTES, TRACEBACK_BYTES
 from distq.redisio.scores import validate_priority
 from distq.wording import a_type
-from distq.workqueue.interface import After, Outcome, Park, Release, Result, Retry, Success
+from distq.workqueue.interface import SUCCESS, After, Outcome, Park, Release, Result, Retry
 from distq.workqueue.rate_limiters import invalid_delay, is_delay
 
 READ_CHARACTERS = 16_384
@@ -24,7 +24,7 @@ def outcome_of(result: Result | BaseException | None, *, interruptible: bool = T
     """
     match result:
         case None | Result(requeue_after=None):
-            return Success()
+            return SUCCESS
         case Result(requeue_after=float() | int() as delay, priority=priority):
             level = None if priority is None else validate_priority(priority)
             return After(delay, level, result.keep_failures)

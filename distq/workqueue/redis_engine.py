@@ -29,10 +29,10 @@ class RedisEngine:
     ) -> tuple[int, int]:
         """Make keys pending, now or after ``delay`` µs; return how many were not, and how many fitted."""
         inputs: dict[str, Any] = {
-            "priority": priority,
-            "max_length": "" if max_length is None else max_length,
+            "priority": str(priority),
+            "max_length": "" if max_length is None else str(max_length),
         }
-        inputs |= {"delay": delay} if delay > 0 else {"link": link}
+        inputs |= {"delay": str(delay)} if delay > 0 else {"link": link}
         script = "add_after" if delay > 0 else "add"
         if not self._replicas:
             new, fitted = self._store.run(script, items=keys, **inputs)

@@ -32,13 +32,14 @@ _NO_TURN = "- -"
 _logger = logging.getLogger("distq.queue")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class SentTurn:
     """A turn under way, kept while its reply is missing."""
 
     entries: Sequence[Entry]
     encoded: Encoded
     inputs: dict[str, Any]
+    want: int
     is_own: bool
     """Whether the session itself sent the entries, so that no call fetches their dispositions."""
 
@@ -188,17 +189,17 @@ class TurnClient:
     def _numbered(self, entries: Sequence[Entry], want: int, *, is_own: bool) -> SentTurn:
         encoded = encode(entries, self._settings)
         self.op += 1
-        inputs = {
+        inputs = {  # numbers as text: to find them among the words costs more than to write them
             **self._settings.inputs(),
             "session": self.session,
-            "op": self.op,
+            "op": str(self.op),
             "after": self._last_turn,
-            "want": want,
-            "max_clock_step": self._settings.max_clock_step,
-            "n_ok": encoded.n_ok,
+            "want": str(want),
+            "max_clock_step": str(self._settings.max_clock_step),
+            "n_ok": str(encoded.n_ok),
             "settlements": encoded.settlements,
         }
-        return SentTurn(entries, encoded, inputs, is_own)
+        return SentTurn(entries, encoded, inputs, want, is_own)
 
     def _run(self, sent: SentTurn) -> TurnReply | None:
         """Run the script; return None if nothing changed since the session was lost or Redis went back.
@@ -222,7 +223,7 @@ class TurnClient:
             self._compare(answer.decode().removeprefix("BACK "))
             return None
         reply = decode(answer, sent.encoded, self.deadline.period())
-        self._ledger.record(sent.entries, reply, asked=sent.inputs["want"] > 0)
+        self._ledger.record(sent.entries, reply, asked=sent.want > 0)
         self.worker.count(sent.entries, reply)
         if not sent.is_own:
             self._dispositions.add(sent.entries, reply.dispositions)
@@ -272,7 +273,7 @@ class TurnClient:
         """
         doubted = self._in_doubt
         return turn == self._last_turn or (
-            doubted is not None and turn.partition(" ")[0] == str(doubted.inputs["op"])
+            doubted is not None and turn.partition(" ")[0] == doubted.inputs["op"]
         )
 
     def recount(self) -> None:

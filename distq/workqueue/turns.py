@@ -34,7 +34,7 @@ from distq.workqueue.rate_limiters import Failure, fixed
 PENDING, DEAD, UNKNOWN = Disposition("pending"), Disposition("dead"), Disposition("unknown")
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Encoded:
     """A turn's settlements as the script takes them: the successes first, since they are many and cheap.
 
@@ -115,7 +115,7 @@ def _outcome(request: Request, outcome: Outcome, settings: TurnSettings) -> tupl
             return "done", "", "", ""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class TurnReply:
     """The script's reply; dispositions in the order of the entries, ``wait`` in seconds.
 
