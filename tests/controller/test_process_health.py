@@ -46,6 +46,7 @@ def test_a_dispatcher_that_ended_is_a_reason_to_start_again(connection: Connecti
     assert whole.health() == []
     dispatcher.start()
     assert (whole.health(), whole.readiness()) == ([], [])
+    eventually(lambda: dispatcher._thread)
     running_thread, dispatcher._thread = dispatcher._thread, ended_thread()
     assert whole.health() == ["foos: its dispatcher ended"]
     assert whole.readiness() == whole.health()

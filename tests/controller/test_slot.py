@@ -71,7 +71,7 @@ def test_a_handler_that_returns_just_before_its_timeout_is_settled() -> None:
 
     executor = ThreadExecutor("foos", reconcile, 1, timeout=50.0, clock=clock, on_finished=on_finished)
     clock.executors.append(executor)
-    executor.start()
+    executor.start(lambda: None)
     executor.submit([Request("a")])
     assert is_finished.wait(20)
     executor.close()
@@ -87,7 +87,7 @@ def test_a_timeout_cancels_on_a_machine_that_has_just_started() -> None:
         go_on.wait(20)
 
     executor = ThreadExecutor("foos", reconcile, 1, timeout=5.0, clock=clock, on_finished=lambda _: None)
-    executor.start()
+    executor.start(lambda: None)
     request = Request("a")
     executor.submit([request])
     assert begins.wait(20)

@@ -64,10 +64,11 @@ class DispatcherInStep(Dispatcher):
 
     def drain(self, queue: Queue) -> None:
         """Reconcile all that waits."""
-        self._executor.start()
+        self._executor.start(lambda: None)
         slot = self._executor._slots[0]  # type: ignore[attr-defined]
         self._executor._backlog.put(None)  # type: ignore[attr-defined]  # ends the slot's thread
-        self._executor._threads[0].join()  # type: ignore[attr-defined]
+        for thread in self._executor._threads:  # type: ignore[attr-defined]
+            thread.join()
         self._slot = slot
         self._step()
         while self._in_hand or self._finished:

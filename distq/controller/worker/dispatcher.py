@@ -1,4 +1,4 @@
-"""The thread that moves work between a controller's queue and its handlers.
+"""What moves work between a controller's queue and its handlers.
 
 It makes *turns*: what handlers finished meanwhile is settled in the same step that
 claims the next items. It never claims more than there are free slots, save for handlers
@@ -112,7 +112,12 @@ class Dispatcher:
         )
         self._all_finished = True
         self._all_settled = self._gave_up = False
-        self._thread = threading.Thread(target=self._run, name=f"{self._name}-dispatcher", daemon=True)
+        self._thread: threading.Thread | None = None
+        """The thread that dispatches; the executor has one more than slots, and they take turns at it."""
+        self._has_started = False
+        self._ended = threading.Event()
+        self._left_to_wait: float | None = None
+        """What the thread that dispatched before found: see ``_wait``."""
 
     @property
     def in_progress(self) -> int:
@@ -127,7 +132,7 @@ class Dispatcher:
     def gauges(self) -> list[Sample]:
         """Return how many handlers may run, and how many do."""
         busy = 0
-        if self._thread.is_alive():
+        if self._is_running():
             busy = self._in_hand - self._executor.pending() - len(self._finished)
         labels = (self._name,)
         return [
@@ -137,7 +142,7 @@ class Dispatcher:
 
     def problem(self) -> str:
         """Return why this dispatcher does not work although it should, or nothing."""
-        if self._stopping.is_set() or self._thread.ident is None:
+        if self._stopping.is_set() or self._thread is None:
             return ""
         if not self._thread.is_alive():
             return f"{self._name}: its dispatcher ended"
@@ -147,7 +152,7 @@ class Dispatcher:
 
     def standstills(self) -> Iterator[tuple[str, float]]:
         """Yield for how many seconds its thread has not gone on, while it neither waited nor asked Redis."""
-        if self._thread.is_alive() and not self._stopping.is_set():
+        if self._is_running() and not self._stopping.is_set():
             went_on_at = max(self._busy_since, self._turns.tried_at)
             yield f"{self._name}: its dispatcher", time.monotonic() - went_on_at
 
@@ -163,8 +168,8 @@ class Dispatcher:
         """Start claiming; the queue must be bound to a connection."""
         self._queue.on_cancel = self._executor.cancel
         self._queue.fleet_concurrency = self._fleet_concurrency
-        self._executor.start()
-        self._thread.start()
+        self._has_started = True
+        self._executor.start(self._dispatch)
 
     def shut_down(self, grace: float) -> None:
         """Stop claiming at once and give running handlers ``grace`` seconds; return at once.
@@ -184,7 +189,10 @@ class Dispatcher:
 
     def has_ended(self) -> bool:
         """Return whether the shutdown is over."""
-        return not self._thread.is_alive()
+        return not self._is_running()
+
+    def _is_running(self) -> bool:
+        return self._has_started and not self._ended.is_set()
 
     def left_behind(self) -> str:
         """Return what was neither settled nor released, or nothing."""
@@ -196,7 +204,7 @@ class Dispatcher:
 
     def join(self) -> bool:
         """Wait until the shutdown is over; return whether all handlers finished in time."""
-        self._thread.join()
+        self._ended.wait()
         return self._all_finished
 
     def stop(self, grace: float) -> bool:
@@ -212,22 +220,31 @@ class Dispatcher:
         if not ended:
             self._on_failure(error)
 
-    # --- the dispatcher's thread ---
+    # --- the thread that dispatches ---
 
-    def _run(self) -> None:
-        for phase in (self._claim_and_settle, self._drain):
-            try:
-                phase()
-            except Exception as error:  # noqa: BLE001 - the manager raises it
-                self._fail(error)
+    def _dispatch(self) -> Request | None:
+        """Make turns until this thread has a request to run, while another one goes on; None at the end."""
+        self._thread, self._busy_since = threading.current_thread(), time.monotonic()
+        own = None
+        try:
+            own = self._claim_and_settle()
+        except Exception as error:  # noqa: BLE001 - the manager raises it
+            self._fail(error)
+        finally:
+            if own is None:
+                self._end_all()
+        return own
 
-    def _claim_and_settle(self) -> None:
+    def _claim_and_settle(self) -> Request | None:
+        if self._in_hand:
+            self._wait(self._left_to_wait)
         while not self._stopping.is_set():
             if self._queue.shutting_down:
                 _logger.info("%s: its queue was shut down", self._name)
                 self._stopping.set()
-            else:
-                self._step()
+            elif own := self._step():
+                return own
+        return None
 
     def _fail(self, error: Exception) -> None:
         self._all_finished, self._gave_up = False, isinstance(error, RedisError)
@@ -236,7 +253,16 @@ class Dispatcher:
         else:
             self._on_failure(error)
 
-    def _step(self) -> None:
+    def _end_all(self) -> None:
+        try:
+            self._drain()
+        except Exception as error:  # noqa: BLE001 - the manager raises it
+            self._fail(error)
+        finally:
+            self._ended.set()
+
+    def _step(self) -> Request | None:
+        """Make a turn, and return a request that this thread runs itself; else wait for more to do."""
         self._busy_since = time.monotonic()
         settlements = self._collect() if self._finished else []
         if self._in_hand:
@@ -247,15 +273,17 @@ class Dispatcher:
             turn = self._turns.make(settlements, want)
             if self._stopping.is_set():
                 self._settle(_releases(turn.requests))
-                return
-            self._submit(turn.requests)
+                return None
             wait = turn.wait if len(turn.requests) < want else None
+            if own := self._submit(turn.requests, wait):
+                return own
         if not self._in_hand and self._slots() == 0:
             slots = counted(self._concurrency, "slot")
             raise NoSlotLeft(
                 f'{self._name}: reconciles past max_hold have all of its {slots}. See "distq items".'
             )
         self._wait(wait)
+        return None
 
     def _wait(self, wait: float | None) -> None:
         """Sleep until there is something to do; ``wait`` is the queue's where it had less than wanted."""
@@ -305,11 +333,22 @@ class Dispatcher:
     def _slots(self) -> int:
         return self._concurrency - self._executor.lost_slots()
 
-    def _submit(self, requests: Sequence[Request]) -> None:
-        if requests:
-            self._in_hand += len(requests)
-            self._pace.submit(len(requests))
+    def _submit(self, requests: Sequence[Request], wait: float | None) -> Request | None:
+        """Have the requests run; where a thread is idle that can go on here, return the first of them.
+
+        As many threads are idle as slots are free: each item in hand has at most one.
+        """
+        if not requests:
+            return None
+        self._in_hand += len(requests)
+        self._pace.submit(len(requests))
+        if not self._executor.hands_over or self._in_hand > self._slots():
             self._executor.submit(requests)
+            return None
+        self._left_to_wait = wait
+        own, *others = requests
+        self._executor.hand_over(others)  # last: from here on the other thread goes on
+        return own
 
     def _collect(self) -> list[Settlement]:
         """Take what handlers finished, at most a batch."""

@@ -3,9 +3,13 @@
 Requests come in batches and wait here for a free slot; what became of each is handed
 to one callback. There is no future and no lock per item, so that a handler which does
 next to nothing still runs at the speed of batches.
+
+The thread that dispatches is one of the executor's. Where slots are free it hands that over to another, and
+runs the first request of a turn itself: so an item that comes to an idle worker waits for no second thread.
 """
 
 import asyncio
+import enum
 import inspect
 import logging
 import math
@@ -14,6 +18,7 @@ import queue
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from typing import Any, cast
 
 from distq.clock import Clock
@@ -38,6 +43,15 @@ _logger = logging.getLogger("distq")
 
 LOST = Release()
 """The outcome of a request whose claim ended while its handler ran: nothing of it may be settled."""
+
+Dispatch = Callable[[], Request | None]
+"""Makes turns until there is a request for its thread to run, and None once there will be no more."""
+
+
+class _Task(enum.Enum):
+    """What a thread does that does not run a handler."""
+
+    DISPATCH = enum.auto()
 
 
 class Executor(ABC):
@@ -72,8 +86,15 @@ class Executor(ABC):
         self._stopping = False
 
     @abstractmethod
-    def start(self) -> None:
-        """Start the threads."""
+    def start(self, dispatch: Dispatch) -> None:
+        """Start the threads; one of them calls ``dispatch``."""
+
+    hands_over = False
+    """Whether several threads can dispatch, one at a time."""
+
+    def hand_over(self, requests: Sequence[Request]) -> None:
+        """Let another thread dispatch, and run these requests as ``submit`` does."""
+        raise NotImplementedError
 
     @abstractmethod
     def submit(self, requests: Sequence[Request]) -> None:
@@ -158,19 +179,27 @@ def _outcome(result: Any) -> Outcome:
 
 
 class ThreadExecutor(Executor):
-    """A thread a slot; idle threads sleep on one queue and take from it in batches."""
+    """A thread a slot, and one that dispatches; idle threads sleep on one queue and take what is next."""
 
-    def start(self) -> None:
-        """Start one thread a slot."""
-        self._backlog: queue.SimpleQueue[Request | None] = queue.SimpleQueue()
-        self._slots = [Slot() for _ in range(self._concurrency)]
+    def start(self, dispatch: Dispatch) -> None:
+        """Start a thread for each slot, and one more to dispatch."""
+        self._dispatch = dispatch
+        self.hands_over = self._concurrency > 1  # a single slot keeps its thread
+        self._backlog: queue.SimpleQueue[Request | _Task | None] = queue.SimpleQueue()
+        self._slots = [Slot() for _ in range(self._concurrency + 1)]
         self._next_check = -math.inf
         self._threads = [
             threading.Thread(target=self._work, args=(slot,), name=f"{self._name}-{number}", daemon=True)
             for number, slot in enumerate(self._slots, 1)
         ]
+        self._backlog.put(_Task.DISPATCH)
         for thread in self._threads:
             thread.start()
+
+    def hand_over(self, requests: Sequence[Request]) -> None:
+        """Let an idle thread dispatch, and queue the requests for the others."""
+        self._backlog.put(_Task.DISPATCH)
+        self.submit(requests)
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Queue the requests for the threads."""
@@ -185,7 +214,7 @@ class ThreadExecutor(Executor):
         """Return the requests that no thread has taken."""
         taken = []
         try:
-            while (request := self._backlog.get_nowait()) is not None:
+            while isinstance(request := self._backlog.get_nowait(), Request):
                 taken.append(request)
         except queue.Empty:
             pass
@@ -198,7 +227,9 @@ class ThreadExecutor(Executor):
         """Return for how many seconds handlers past the timeout have had every slot."""
         if self._timeout is None:
             return 0.0
-        started = [slot.started if slot.request is not None else math.inf for slot in self._slots]
+        started = [slot.started for slot in self._slots if slot.request is not None]
+        if len(started) < self._concurrency:
+            return 0.0
         return max(0.0, self._now() - max(started) - self._timeout)
 
     def lost_slots(self) -> int:
@@ -267,7 +298,7 @@ class ThreadExecutor(Executor):
         for _ in self._threads:
             self._backlog.put(None)
         for thread, slot in zip(self._threads, self._slots, strict=True):
-            if slot.request is None:
+            if slot.request is None and thread is not threading.current_thread():
                 thread.join()
 
     def _work(self, slot: Slot) -> None:
@@ -275,6 +306,9 @@ class ThreadExecutor(Executor):
         slot.thread, forks = threading.get_ident(), _forks.count
         reconcile, now, spans = self._reconcile, self._now, self._spans
         while (request := self._backlog.get()) is not None:
+            # in a context without what handlers have left in that of the thread
+            if request is _Task.DISPATCH and (request := Context().run(self._dispatch)) is None:
+                return
             started = now()
             slot.begin(request, started)
             result: object = NOT_STARTED

@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import inspect
+import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, cast
 
 from distq.controller.worker.event_loop import EventLoop
-from distq.controller.worker.executors import NOT_STARTED, Executor, error_of_handler
+from distq.controller.worker.executors import NOT_STARTED, Dispatch, Executor, error_of_handler
 from distq.workqueue import current
 from distq.workqueue.interface import Request, is_cancelled
 
@@ -20,12 +21,13 @@ class LoopExecutor(Executor):
         super().__init__(*arguments, **options)
         self._event_loop = event_loop
 
-    def start(self) -> None:
-        """Use the loop, which starts with its first user."""
+    def start(self, dispatch: Dispatch) -> None:
+        """Use the loop, which starts with its first user; dispatch in a thread of its own."""
         self._backlog: deque[Request] = deque()
         self._running: dict[int, tuple[Request, asyncio.Task[None]]] = {}
         self._free = self._concurrency
         self._loop = self._event_loop.enter()
+        threading.Thread(target=dispatch, name=f"{self._name}-dispatcher", daemon=True).start()
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Queue the requests for the loop and wake it once."""
