@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import warnings
+from typing import Any
 
 import pytest
 
@@ -118,6 +119,48 @@ def test_tasks_that_are_left_over_are_cancelled_with_their_loop() -> None:
         task = asyncio.run_coroutine_threadsafe(start(), loop).result(30)
     assert ended == ["refresh"]
     assert task.cancelled()
+
+
+@pytest.mark.parametrize("begins", ["before", "after"])
+def test_they_are_cancelled_also_where_a_task_exits_in_the_moment_of_the_end(begins: str) -> None:
+    """The exit takes the loop's thread out of the loop, before it has seen that it is to end, and after."""
+    ended, begun, go, shared = threading.Event(), threading.Event(), threading.Event(), EventLoop()
+
+    async def clean_up() -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            ended.set()
+
+    def hold() -> None:
+        begun.set()
+        go.wait(20)
+
+    async def leave() -> None:
+        hold()
+        raise SystemExit(3)
+
+    loop = shared.enter()
+    asyncio.run_coroutine_threadsafe(clean_up(), loop)
+    if begins == "before":
+        asyncio.run_coroutine_threadsafe(leave(), loop)
+    else:
+        loop.call_soon_threadsafe(hold)
+    assert begun.wait(20)
+    call_soon = loop.call_soon_threadsafe
+
+    def call_soon_and_exit(*call: Any) -> None:
+        loop.call_soon_threadsafe = call_soon  # type: ignore[method-assign]
+        call_soon(*call)
+        if begins == "after":
+            asyncio.run_coroutine_threadsafe(leave(), loop)
+        go.set()
+
+    shared._watch.close()  # which calls, too
+    loop.call_soon_threadsafe = call_soon_and_exit  # type: ignore[assignment,method-assign]
+    shared.leave()
+    eventually(loop.is_closed)
+    assert ended.is_set()
 
 
 def test_the_loop_is_what_the_policy_makes() -> None:

@@ -38,9 +38,8 @@ class EventLoop:
         with self._lock:
             self._users -= 1
             if not self._users:
-                self._closing.set()
                 self._watch.close()
-                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._loop.call_soon_threadsafe(_stop, self._loop, self._closing)
                 self._thread.join(CLOSE_TIME)
 
     def __enter__(self) -> asyncio.AbstractEventLoop:
@@ -68,14 +67,19 @@ def _run(loop: asyncio.AbstractEventLoop, closing: threading.Event) -> None:
         # SystemExit and KeyboardInterrupt of any task leave the loop, though its awaiters have them, too
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
             loop.run_forever()
-    cancelled = False
-    while not cancelled:
+    cancelling = loop.create_task(_cancel_all())
+    while not cancelling.done():
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
-            loop.run_until_complete(_cancel_all())
-            cancelled = True
+            loop.run_until_complete(cancelling)
     loop.run_until_complete(loop.shutdown_asyncgens())
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
+
+
+def _stop(loop: asyncio.AbstractEventLoop, closing: threading.Event) -> None:
+    """Stop the loop, in its thread: a stop that still waits there would end what cancels its tasks."""
+    closing.set()
+    loop.stop()
 
 
 async def _cancel_all() -> None:
