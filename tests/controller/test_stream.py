@@ -7,7 +7,7 @@ import pytest
 
 from distq.controller.stream import stream_source as stream_module
 from distq.controller.stream.committer import Committer
-from distq.errors import LayoutTooNew, LeaseLost
+from distq.errors import ApiError, LayoutTooNew, LeaseLost
 from distq.informer import pager as pager_module
 from distq.informer.wire import RawObject
 from distq.inspector import Inspector
@@ -101,6 +101,32 @@ def test_a_stream_is_synced_once_its_list_is_committed(scene: Scene, monkeypatch
         assert next(synced for ends_list, synced in commits if ends_list) is False
     finally:
         leader.stop()
+
+
+def test_a_list_whose_last_commit_failed_is_not_shown_as_synced(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not by the commits until it is listed again, by which the leader shows that it lives."""
+    create(scene, "a")
+    leader, shown = scene.leader(), list[bool]()
+    commit = Committer.commit
+
+    def fail_at_first(committer: Committer, change: Commit) -> None:
+        if change.new.isdecimal() and not shown:
+            shown.append(False)
+            raise ApiError("no version of the cluster")
+        if shown and not leader.stream.synced and not change.new.isdecimal():
+            shown.append(bool(committer._about()["synced"]))
+        commit(committer, change)
+
+    monkeypatch.setattr(Committer, "commit", fail_at_first)
+    leader.start()
+    try:
+        eventually(lambda: leader.stream.synced)
+    finally:
+        leader.stop()
+    assert len(shown) > 1
+    assert not any(shown)
 
 
 def test_the_next_leader_resumes_without_a_list(scene: Scene) -> None:

@@ -66,8 +66,8 @@ class StreamSource:
         self.namespace = namespace
         self.synced = False
         """It resumed, or its first list was committed."""
-        self._is_listed = False
-        """A list was handed over whole: the commit that ends it says so, before ``synced`` does."""
+        self._ends_list = False
+        """The commit that ends a list is on its way: its record says ``synced``, which only follows it."""
         self.resumed_at = ""
         """The version at which it resumed, "" where a list was needed; set before ``synced``."""
         self.lists = 0
@@ -234,13 +234,17 @@ class StreamSource:
         with event_context(self._place, self._stop, self._publish):
             self.objects = self._list.end(version)
         self.lists += 1
-        self._is_listed, self._must_list = True, False
+        self._must_list = False
         self._cache_is_whole = self._caching is not None
         if self._list.everything:
             self._resyncs.plan(self._clock.now())
         self._oldest = None
         self.last_error.over()
-        self._committer.commit(Commit(new=version))
+        self._ends_list = True
+        try:
+            self._committer.commit(Commit(new=version))
+        finally:
+            self._ends_list = False
         self.synced = True
         self.caught_up.reached()
         logger.info("%s: listed at version %s, objects: %d", self.list_watch, version, self.objects)
@@ -363,8 +367,7 @@ class StreamSource:
         self._committer.confirm()
 
     def _lose_touch(self) -> None:
-        self.synced = self._is_listed = False
-        self.resumed_at = self._connected_at = self._bookmark = ""
+        self.synced, self.resumed_at, self._connected_at, self._bookmark = False, "", "", ""
         self._router.last_seen.forget_all()
         self._resyncs.interrupt()
 
@@ -419,7 +422,7 @@ class StreamSource:
             "revision": self._revision,
             "mapped": self._watch.mapped,
             **({"parked_as": self._parked_as} if self._parked_as else {}),
-            "synced": self.synced or self._is_listed,
+            "synced": self.synced or self._ends_list,
             "resumed_at": self.resumed_at,
             "lists": self.lists,
             "objects": self.objects,
