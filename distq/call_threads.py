@@ -103,15 +103,8 @@ class CallThreads:
 
     def _work(self) -> None:
         while taken := self._take():
-            future, call = taken
-            if not future.set_running_or_notify_cancel():
-                continue
-            try:
-                result = call()
-            except BaseException as error:  # noqa: BLE001  raised where it is awaited
-                future.set_exception(error)
-            else:
-                future.set_result(result)
+            _make(*taken)
+            del taken  # while this thread waits it keeps neither the call nor its answer
 
     def _take(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         """Wait for the next call; None ends the thread."""
@@ -123,3 +116,15 @@ class CallThreads:
                 return self._calls.popleft()
             self._threads.discard(threading.current_thread())
             return None
+
+
+def _make(future: Future[Any], call: Callable[[], Any]) -> None:
+    """Make a call, unless it is cancelled."""
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        result = call()
+    except BaseException as error:  # noqa: BLE001  raised where it is awaited
+        future.set_exception(error)
+    else:
+        future.set_result(result)

@@ -7,6 +7,7 @@ import inspect
 import subprocess
 import sys
 import threading
+import weakref
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -232,6 +233,15 @@ def test_threads_end_when_nothing_is_called(
             await until(lambda: not named(before, "distq-client"), "no thread of its own")
 
     asyncio.run(play())
+
+
+def test_a_thread_that_waits_keeps_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page of objects is let go when its caller has read it, and not with the next call."""
+    monkeypatch.setattr(call_threads, "IDLE_SECONDS", 600.0)
+    threads = call_threads.CallThreads(1, "test")
+    answer = weakref.ref(threads.submit(threading.Event).result())
+    eventually(lambda: answer() is None)
+    threads.close()
 
 
 def named(before: set[threading.Thread], name: str) -> list[threading.Thread]:
