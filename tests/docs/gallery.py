@@ -141,10 +141,10 @@ def a_disk_goes_before_its_foo(text: str, reader: Reader) -> None:
     sandbox.run_until_idle(controller)
     assert disks[uid] == "deleting"
     assert sandbox.client.get(FOO, "default/with-disk")
-    del disks[uid]
     Queue(controller.name, sandbox.redis).add("default/with-disk")
     sandbox.run_until_idle(controller)
     assert sandbox.client.get(FOO, "default/with-disk") is None
+    assert uid not in disks
     for foo in sandbox.client.list(FOO, "default"):
         sandbox.client.remove_finalizer(foo, program["FINALIZER"])
 
