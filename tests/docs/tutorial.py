@@ -47,7 +47,7 @@ def the_block_is_a_step_of_it(text: str, reader: Reader) -> None:
 
 
 def follow(folder: Path) -> None:
-    """Go from block to block, and wait where a person would; then run the tests, and more workers."""
+    """Go from block to block, and wait where the page says so; then run the tests, and more workers."""
     (last,) = [i for i, block in enumerate(PAGE.blocks) if block.title == "# test_sites.py"]
     for block in PAGE.blocks[:3]:
         save(folder, block)
@@ -61,7 +61,8 @@ def follow(folder: Path) -> None:
                 elif block.title == "reconciling default/home":
                     log.until(block.text, "synced ")
                 elif block.language == "sh" and block.title != SANDBOX:
-                    repeat(reader, block.text, after.text if after.language == "text" else "")
+                    shown = after.text if after.language == "text" else ""
+                    require_lines(shown, reader.run("bash", "-e", text=block.text))
     save(folder, PAGE.blocks[last])
     reader.test("test_sites.py")
     add_workers(PAGE.blocks[last + 1], reader)
@@ -84,20 +85,6 @@ def save(folder: Path, block: Block) -> None:
     """Write a file, in the version of a step."""
     name = block.title.removeprefix("# ").partition(",")[0]
     (folder / name).write_text(block.text)
-
-
-def repeat(reader: Reader, text: str, expected: str) -> None:
-    """Run the commands until all of them succeed, and print what the page shows."""
-    deadline = time.monotonic() + TIMEOUT
-    while True:
-        try:
-            require_lines(expected, reader.run("bash", "-e", text=text))
-        except AssertionError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.2)
-        else:
-            return
 
 
 class Log:
