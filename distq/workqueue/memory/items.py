@@ -3,7 +3,7 @@
 import bisect
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from distq.redisio.limits import FAIR_LOOK
@@ -204,12 +204,17 @@ class Items:
 
     def ready(self, want: int) -> list[Item]:
         """Return the first items that are no suspects: higher priority first, then the longest waiting."""
-        waiting = (
-            item
-            for item, entry in self.pending.items()
-            if isinstance(entry, Now) and item not in self.claims and item not in self.suspects
-        )
-        return heapq.nsmallest(want, waiting, key=lambda item: (self.place(item), item))
+        return [item for _, item in heapq.nsmallest(want, self._waiting())]
+
+    def any_ready(self) -> bool:
+        """Return whether an item is ready that is no suspect."""
+        return next(self._waiting(), None) is not None
+
+    def _waiting(self) -> Iterator[tuple[tuple[int, int], Item]]:
+        """Yield the ready items, suspects apart, each after its sort key."""
+        for item, entry in self.pending.items():
+            if isinstance(entry, Now) and item not in self.claims and item not in self.suspects:
+                yield entry.place, item
 
     def unclaim(self, item: Item) -> None:
         """End the claim of an item; if it was added meanwhile, it becomes ready."""

@@ -89,7 +89,7 @@ class QueueState:
                 revived = self.items.revive(now, policy.revive_after)
             names, alone = self._claim(now, number, fence, want)
         last = self.items.claims[names[-1]].stood if names and not alone else None
-        self.items.flows.claim(last, leaves_some=bool(self.items.ready(1)))
+        self.items.flows.claim(last, leaves_some=self.items.any_ready())
         session.alone = alone
         answer = self._answer(session, dispositions, names, policy)
         return replace(answer, promoted=promoted + revived + self._added, revived=revived)
@@ -154,7 +154,7 @@ class QueueState:
             if not (ours and holds):
                 self.emptying = Emptying(number, now)
             return ([] if holds else suspects[:1]), True
-        return (others, False) if holds or others or items.ready(1) else (suspects[:1], True)
+        return (others, False) if holds or others or items.any_ready() else (suspects[:1], True)
 
     def _empties(self, now: int, number: int) -> bool:
         emptying = self.emptying
