@@ -55,6 +55,8 @@ class Sleeper:
         """How many interrupts there were, and how many of them met a wait. Others end the next one."""
         self._ended = self._is_closing = False
         self._blocking: AbstractConnection | None = None
+        self._has_answer = False
+        """Whether the last pop on this connection was answered, and the answer not read yet."""
         self._client_id = 0
         self._pipe: _Pipe | None = None
 
@@ -159,10 +161,13 @@ class Sleeper:
 
     def _pop(self, pipe: "_Pipe", until: Callable[[], float]) -> None:
         blocking = self._blocking or self._connect()
+        if self._has_answer:  # it woke the thread that slept before, whose turn waits for nothing
+            self._has_answer = False
+            blocking.read_response()
         blocking.send_command("BLPOP", self._wake_key, "0")
         answer = _descriptor(blocking)
         if pipe.rest(until, answer):
-            blocking.read_response()
+            self._has_answer = True
         elif self._client_id:
             self._unblock(answer)
             blocking.read_response()
@@ -188,7 +193,7 @@ class Sleeper:
         return blocking
 
     def _disconnect(self) -> None:
-        blocking, self._blocking = self._blocking, None
+        blocking, self._blocking, self._has_answer = self._blocking, None, False
         if blocking is not None:
             blocking.disconnect()
 

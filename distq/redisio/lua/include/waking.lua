@@ -26,7 +26,7 @@
   if found_less then
     -- chance from the stamp: math.random begins anew at each call in 6.2, and gives the same number
     wait = POLL_AT_LEAST + (poll_at_most - POLL_AT_LEAST) * (stamp % 997 / 997)
-    if left == 0 then
+    if left == 0 and tokens > 0 then
       call('DEL', wake)
       tokens = 0
     end
