@@ -116,11 +116,11 @@ class ModelRedis:
             op=str(inputs["op"]),
             after=inputs["after"],
             endings=endings_of(inputs),
-            want=inputs["want"],
+            want=int(inputs["want"]),
             policy=Policy(
-                inputs["limiter"], inputs["max_retries"] or None, limit or None, revive_after or None
+                inputs["limiter"], _number(inputs["max_retries"]), _number(limit), _number(revive_after)
             ),
-            max_clock_step=inputs["max_clock_step"],
+            max_clock_step=int(inputs["max_clock_step"]),
         )
         if answer is None:
             return b"LOST"
@@ -168,7 +168,7 @@ def session_of(inputs: Inputs) -> tuple[int, str]:
 
 def endings_of(inputs: Inputs) -> list[Ending]:
     """Return what a turn settles."""
-    words, n_ok = inputs["settlements"], inputs["n_ok"]
+    words, n_ok = inputs["settlements"], int(inputs["n_ok"])
     endings = [Ending(_text(words[place]), int(words[place + 1])) for place in range(0, 2 * n_ok, 2)]
     for place in range(2 * n_ok, len(words), 6):
         item, fence, outcome, limiter, priority, text = words[place : place + 6]
@@ -211,6 +211,10 @@ def _record(failure: FailureHistory) -> bytes:
 
 def _times(inputs: Inputs) -> dict[str, int]:
     return {name: inputs[name] for name in ("claim_duration", "max_clock_step")}
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text else None
 
 
 def _text(word: Any) -> Any:
