@@ -10,8 +10,6 @@ from distq.cli.output import print_json
 from distq.cli.queue_access import inspector_of, require_queue
 from distq.config import Settings
 
-_KEEP = "waiting items keep their places, new ones"
-
 
 @command("distq fair foos namespace")
 @click.argument("queue", shell_complete=complete_queue)
@@ -30,4 +28,8 @@ def fair(*, settings: Settings, as_json: bool, queue: str, by: str) -> None:
     elif before == fair_by:
         click.echo("nothing changed")
     else:
-        click.echo(f"{_KEEP} go by their namespaces" if fair_by else f"{_KEEP} come behind them")
+        click.echo(
+            "the namespaces take turns, also with the items that wait"
+            if fair_by
+            else "waiting items keep their places, new ones come behind them"
+        )

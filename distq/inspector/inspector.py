@@ -295,8 +295,9 @@ class Inspector:
     def fair_by(self, queue: str, fair_by: str | None) -> str | None:
         """Make a queue fair by "namespace", or not fair by None; return what it was before.
 
-        Items that wait keep their places. Once it is not fair, they count as waiting since the time of their
-        place. Raises ConfigError for another value, or where there is no such queue.
+        Items that wait take turns, too: they enter by their namespaces in steps of 100, and this returns
+        after the last. Once it is not fair, they keep their places, and count as waiting since the time of
+        these. Raises ConfigError for another value, or where there is no such queue.
         """
         if fair_by not in (None, "namespace"):
             raise ConfigError(f"bad fair_by {fair_by!r:.80}. Give namespace, or None.")

@@ -18,7 +18,8 @@ one cluster slot. The prefix is ``distq`` unless it is configured; all keys have
     cache:S     HASH  object -> its version and bytes, if the stream S is cached
     terms:S     HASH  object -> its version, and its terms in the index, or "gone"
     index:S     ZSET  "term NUL object", all of score 0: finds objects in cache:S
-    meta        HASH  layout, clocks, paused, fair_by, catching_up, cover, emptying, buckets, sessions, trace
+    meta        HASH  layout, clocks, paused, fair_by, entered, catching_up, cover, emptying, buckets,
+                      sessions, trace
     history     HASH  the queue in numbers, every ten seconds and every five minutes; see ``history``
     flows       ZSET  "priority flow" -> order: where the flows of a fair queue end
     arrivals    HASH  item -> its order by time, of what is ready or claimed in a fair queue

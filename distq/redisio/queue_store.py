@@ -118,8 +118,14 @@ class QueueStore:
         self.connection.execute("HDEL", queues_key(self.connection.prefix), self.name)
 
     def share(self, fair_by: str) -> str:
-        """Make the queue fair by namespace or none; return by what it was before, "" if nothing was said."""
-        return text_of(self.run("share", fair_by=fair_by))
+        """Make the queue fair by namespace or none; return by what it was before, "" if nothing was said.
+
+        All that waits has entered by its flow then. If this ends early, turns go on with it.
+        """
+        before, is_left = self.run("share", wanted=fair_by)
+        while is_left:
+            _, is_left = self.run("share", wanted=fair_by)
+        return text_of(before)
 
     def pause(self) -> bool:
         """Stop claims; return False where they were stopped already."""

@@ -9,11 +9,11 @@ from tests.support.claims import finish_all
 
 
 def test_a_user_makes_a_queue_fair_and_ends_that(distq: CommandLine, redis: Connection) -> None:
-    """What waits keeps its place; the command says how what is added comes from now on."""
+    """The command says how what waits, and what is added, comes from now on."""
     queue = Queue("foos", redis)
     queue.add("heavy/1", "heavy/2")
-    kept = "waiting items keep their places, new ones"
-    assert distq("fair", "foos", "namespace").stdout == f"{kept} go by their namespaces\n"
+    said = "the namespaces take turns, also with the items that wait\n"
+    assert distq("fair", "foos", "namespace").stdout == said
     assert distq("fair", "foos", "namespace").stdout == "nothing changed\n"
     queue.add("light/1")
     assert json.loads(distq("fair", "foos", "none", "--json").stdout) == {

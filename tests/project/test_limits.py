@@ -45,7 +45,11 @@ OWN = {
     "redisio/queue_reads.py": {"_LONGEST_NUMBER"},  # digits
     "workqueue/dispositions.py": {"_LIMIT"},  # four turns
     "workqueue/gauges.py": {"PAGE"},
-    "workqueue/memory/items.py": {"_CRASHES_COUNT_FOR", "_PROMOTED_AT_ONCE"},  # as in the scripts
+    "workqueue/memory/items.py": {
+        "_CRASHES_COUNT_FOR",
+        "_ENTER_AT_ONCE",
+        "_PROMOTED_AT_ONCE",
+    },  # as in the scripts
     "workqueue/memory/memory_session.py": {"_MAX_CLOCK_STEP"},  # µs, as in the scripts
     "workqueue/memory/sessions.py": {"_TAKEN_BACK_AT_ONCE"},  # as in the scripts
     "workqueue/memory/state.py": {"_EMPTYING_AT_MOST"},  # as in the scripts

@@ -27,7 +27,7 @@ class Populated:
         self.store = StreamKeys(connection, "foos", STREAM)
         self.time = NOW
         self.turns = 0
-        self.run("share", fair_by="namespace")
+        self.run("share", wanted="namespace")
         self.session = self.open("mine")
         self.add("held", "again", "backs-off")
         self.fence, _ = self.turn("first", [], want=3)
@@ -150,7 +150,7 @@ class Populated:
             "catch_up": {"epoch": "8", "timeout": 120 * SECOND},
             "caught_up": {"epoch": "8"},
             "fair_by": {"fair_by": "namespace"},
-            "share": {"fair_by": "none"},
+            "share": {"wanted": "none"},
             "pause": {},
             "resume": {},
             "park": {"why": "by hand", "items": ["ready", "later", "held", "poison", "suspect"]},

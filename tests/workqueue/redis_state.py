@@ -20,6 +20,7 @@ from distq.workqueue.memory.entries import (
     Session,
     Stream,
 )
+from distq.workqueue.memory.flows import Entered
 from distq.workqueue.memory.history import Line, durations_of, word_of
 from distq.workqueue.memory.state import QueueState
 
@@ -117,7 +118,8 @@ class RedisState:
         items.pending |= self._pending_now()
         items.suspects |= self.suspects.keys()
         items.claims |= self._claimed()
-        items.flows.fair_by, items.flows.ends = self._fair_by(), self._ends()
+        items.flows.fair_by, items.flows.entered = self._fair_by()
+        items.flows.ends |= self._ends()
         items.failures |= {item: failure_of(text) for item, text in self.failures.items()}
         items.dead |= {item: _dead(score) for item, score in self.dead.items()}
         items.links += _links(self.links)
@@ -148,8 +150,17 @@ class RedisState:
         claims = {item: _claim(text) for item, text in self.claims.items()}
         return {item: claim._replace(stood=self._placed(item, claim.stood)) for item, claim in claims.items()}
 
-    def _fair_by(self) -> str:
-        return self.meta.get("fair_by", b"").decode()
+    def _fair_by(self) -> tuple[str, Entered | None]:
+        """Return by what the queue is fair, and up to where items have entered if it only becomes so."""
+        fair_by = self.meta.get("fair_by", b"").decode()
+        if not fair_by.startswith("to "):
+            assert "entered" not in self.meta
+            return fair_by, None
+        entered = Entered()
+        if "entered" in self.meta:
+            structure, order, passed = self.meta["entered"].split()
+            entered = Entered(structure == b"suspects", now_of(order).place, int(passed))
+        return fair_by.removeprefix("to "), entered
 
     def _ends(self) -> dict[tuple[int, str], int]:
         ends = {}
@@ -160,7 +171,7 @@ class RedisState:
         return ends
 
     def _compare_flows(self, state: QueueState) -> None:
-        assert self._fair_by() == state.items.flows.fair_by
+        assert self._fair_by() == (state.items.flows.fair_by, state.items.flows.entered)
         _same("flows", self._ends(), state.items.flows.ends)
         entries = {item: claim.stood for item, claim in state.items.claims.items()}
         entries |= {

@@ -145,9 +145,12 @@ class SideBySide:
 
     def share(self, fair_by: str, *, replaces: bool) -> None:
         """Make the queue fair, or not."""
-        expected = self.state.items.share(fair_by, replaces=replaces)
-        reply = self._run("share" if replaces else "fair_by", fair_by=fair_by)
-        assert reply.decode() == expected[replaces]
+        now, before = self.state.items.share(fair_by, replaces=replaces)
+        if replaces:
+            expected = [before.encode(), int(self.state.items.flows.entered is not None)]
+            assert self._run("share", wanted=fair_by) == expected
+        else:
+            assert self._run("fair_by", fair_by=fair_by) == now.encode()
 
     def take_token(self) -> bool:
         """Wake up, as a sleeper does; the turn that follows is the caller's."""

@@ -11,6 +11,7 @@ from distq.inspector.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.redisio.limits import FAIR_LOOK
 from distq.redisio.queue_store import QueueStore
+from distq.redisio.scores import decode_order
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from tests.support.claims import finish_all, nothing_to_claim
@@ -257,6 +258,110 @@ def test_a_user_ends_that_a_queue_is_fair(connection: Connection, caplog: pytest
         inspector.fair_by("foos", "flow")
 
 
+@pytest.mark.parametrize("who", ["a handle", "a user"])
+def test_a_backlog_takes_turns_once_its_queue_is_fair(connection: Connection, who: str) -> None:
+    """Also what waited before, more of it than one step lets enter; each namespace keeps its order."""
+    plain = Queue("foos", connection)
+    plain.add(*(f"heavy/{number:03}" for number in range(600)))
+    plain.add(*(f"light/{number}" for number in range(3)), "other/0")
+    if who == "a user":
+        Inspector(connection).fair_by("foos", "namespace")
+    queue = Queue("foos", connection, fair_by="namespace")
+    queue.add("light/new", "heavy/new")
+    found = finish_all(queue)
+    # where no user waits for it, each turn lets some enter, and claims of those
+    assert {"heavy/000", "light/0", "other/0"} <= set(found[: 3 if who == "a user" else 12])
+    assert [key for key in found if key.startswith("heavy")][-1] == "heavy/new"
+    assert found.index("light/new") < 12
+    for name in ("heavy", "light"):
+        assert (of_it := [key for key in found if key.startswith(name)]) == sorted(of_it)
+
+
+def test_what_comes_while_a_queue_becomes_fair_waits_behind_older_items(connection: Connection) -> None:
+    """However far that is, and whichever way it comes: no namespace loses its order."""
+    queue, store = Queue("foos", connection), QueueStore(connection, "foos")
+    queue.add(*(f"heavy/{number:03}" for number in range(400)))
+    first, *others = claim(queue, 40)
+    queue.add(*(f"light/{number:03}" for number in range(300)))
+    assert store.run("share", wanted="namespace") == [b"", 1]
+    queue.add("heavy/new-1", "light/new-1")
+    queue.add(first.key)
+    queue.done(first)  # turns go on with it
+    for request in others:
+        queue.done(request)
+    queue.add("heavy/new-2", "light/new-2")
+    assert store.read(("HMGET", "meta", "fair_by", "entered")) == [[b"namespace", None]]
+    found = finish_all(queue)
+    heavy = [key for key in found if key.startswith("heavy")]
+    assert heavy[-3:] == ["heavy/new-1", "heavy/000", "heavy/new-2"]
+    for of_it in (heavy[:-3], [key for key in found if key.startswith("light")]):
+        assert of_it == sorted(of_it)
+    assert Counter(key[:5] for key in found[:100]) == {"heavy": 50, "light": 50}
+
+
+def test_what_comes_at_a_higher_priority_meanwhile_takes_turns_at_once(connection: Connection) -> None:
+    """Where all have entered there is nothing to wait for."""
+    queue, store = Queue("foos", connection), QueueStore(connection, "foos")
+    queue.add(*(f"a/{number:03}" for number in range(600)))
+    store.run("share", wanted="namespace")
+    queue.add(*(f"a/high-{number}" for number in range(20)), "a/000", "a/599", priority=10)
+    queue.add("b/high", priority=10)
+    assert "b/high" in {request.key for request in claim(queue, 2)}
+    found = finish_all(queue)
+    assert len(found) == 600 + 20 + 1 - 2
+    assert found[20] == "a/599"
+
+
+def test_an_item_that_is_raised_meanwhile_enters_with_those_of_its_new_priority(
+    connection: Connection,
+) -> None:
+    """Also one that was put back, and so has its place already."""
+    queue, store = Queue("foos", connection), QueueStore(connection, "foos")
+    queue.add("b/held", priority=-100)
+    held = claim(queue, 1)[0]
+    queue.add(*(f"a/{number:03}" for number in range(400)), priority=10)
+    store.run("share", wanted="namespace")
+    queue.release(held)
+    queue.add("b/held", priority=5)
+    Inspector(connection).fair_by("foos", "namespace")
+    ((place,), (arrival,)) = store.read(("ZMSCORE", "ready", "b/held"), ("HMGET", "arrivals", "b/held"))
+    assert decode_order(place)[0] == decode_order(arrival)[0] == 5
+
+
+def test_items_of_one_moment_take_turns_once_their_queue_is_fair(connection: Connection) -> None:
+    """As those do whose delay ended in one ms; some hundred namespaces have one first item each."""
+    queue, store = Queue("foos", connection), QueueStore(connection, "foos")
+    queue.add("a/0")
+    ((_, place),) = store.read(("ZRANGE", "ready", 0, 0, "WITHSCORES"))
+    for number in range(300):
+        store.read(*(("ZADD", "ready", place, f"{number:03}/{each}") for each in "ab"))
+    assert Inspector(connection).fair_by("foos", "namespace") is None
+    firsts = Counter(map(namespace, claim(queue, 250)))
+    assert max(firsts.values()) == 1
+    assert len(finish_all(queue)) == 601 - 250
+
+
+def test_suspects_take_part_once_their_queue_is_fair(connection: Connection, server_time: ServerTime) -> None:
+    """Their times would be behind rounds of all others, whose places are a microsecond apart."""
+    busy, store = Queue("foos", connection), QueueStore(connection, "foos")
+    busy.add("a/held", "a/waits")
+    claim(busy, 1)
+    server_time.advance(60)
+    now = connection.server_time
+    busy.add(*(f"s/{number}" for number in range(200)))
+    store.read(*(("HSET", "failures", f"s/{number}", f"0 2 0 -@{now},{now} ") for number in range(200)))
+    others = Queue("foos", connection)
+    (waits,) = claim(others, 1)
+    assert nothing_to_claim(others)
+    assert store.read(("ZCARD", "suspects"), ("ZCARD", "ready")) == [200, 0]
+    others.release(waits)
+    Inspector(connection).fair_by("foos", "namespace")
+    (first, *_), (_, last) = store.read(
+        ("ZRANGE", "ready", 0, 0, "WITHSCORES"), ("ZRANGE", "suspects", -1, -1, "WITHSCORES")
+    )
+    assert float(last) <= float(store.read(("ZSCORE", "ready", first))[0])
+
+
 def test_another_way_to_share_is_left_as_it_is(
     connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -319,7 +424,7 @@ def test_an_item_that_is_no_suspect_any_more_lets_no_namespace_catch_up(
 ) -> None:
     """What others had while it waited apart is no share that is owed to those that come now."""
     busy, store = Queue("foos", connection, fair_by="namespace"), QueueStore(connection, "foos")
-    queue = Queue("foos", connection)
+    queue = Queue("foos", connection, claim_duration=3600)
     busy.add("a/held", "a/suspect")
     claim(busy, 1)
     store.read(("HSET", "failures", "a/suspect", f"0 2 0 -@{(now := connection.server_time)},{now} "))

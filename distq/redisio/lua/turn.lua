@@ -59,6 +59,9 @@ local refusals = #refused > 0 and table.concat(refused, ',') or ''
 if catching_up then
   --- @include catching_up
 end
+if fair_by == 'to namespace' then
+  --- @include enter
+end
 --- @include claim
 if by_flow then
   --- @include drop_ends

@@ -1,6 +1,16 @@
 """Flows: those that share a fair queue, and where each of them goes on (start-time fair queueing)."""
 
+from typing import NamedTuple
+
 from distq.workqueue.memory.entries import Item, Now
+
+
+class Entered(NamedTuple):
+    """How far items have entered while a queue becomes fair; at the place itself ``passed`` have."""
+
+    of_suspects: bool = False
+    place: tuple[int, int] = (-900, 0)
+    passed: int = 0
 
 
 def flow_of(item: Item) -> str:
@@ -14,16 +24,25 @@ class Flows:
 
     ``fair_by`` is "namespace", or "none" or "" of a queue that is not fair. An item enters where the first
     ready item of its priority is, or at the end of its flow if that is later; the flow then ends a µs later.
+
+    A queue becomes fair in steps if items wait: in their order they enter by their flows, suspects last.
+    ``entered`` is how far that is; None: all have.
     """
 
-    def __init__(self, fair_by: str = "") -> None:
+    def __init__(self, fair_by: str = "", *, becomes_so: bool = False) -> None:
         self.fair_by = fair_by
+        self.entered = Entered() if becomes_so else None
         self.ends: dict[tuple[int, str], int] = {}
 
     @property
     def is_fair(self) -> bool:
-        """Return whether items go by their flows."""
+        """Return whether items go by their flows, or will once all have entered."""
         return self.fair_by == "namespace"
+
+    def goes_by_flow(self, entry: Now) -> bool:
+        """Return whether an item that becomes ready enters by its flow, and not by its time for now."""
+        entered = self.entered
+        return self.is_fair and (entered is None or entered.of_suspects or entry.place < entered.place)
 
     def tag(self, item: Item, entry: Now, first: int | None) -> int:
         """Return the tag of an item that becomes ready.

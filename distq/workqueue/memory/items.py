@@ -5,12 +5,15 @@ import heapq
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from distq.redisio.limits import FAIR_LOOK
 from distq.workqueue.memory.entries import Claim, Dead, FailureHistory, Item, Later, Link, Now
-from distq.workqueue.memory.flows import Flows
+from distq.workqueue.memory.flows import Entered, Flows
 
 _PROMOTED_AT_ONCE = 100
+
+_ENTER_AT_ONCE = 100
 
 _CRASHES_COUNT_FOR = 72 * 3600 * 1_000_000
 """How long a crash counts, µs, from the begin of its claim; its fence is that time."""
@@ -82,15 +85,19 @@ class Items:
         """
         before = self.stamp = max(self.stamp, now - 1)
         new = 0
+        if keep_pending:
+            items = [
+                item for item in items if not (isinstance(self.pending.get(item), Later) or item in self.dead)
+            ]
+        self.stamp += len(items)
+        of_one_time = self.flows.is_fair and self.flows.entered is None
+        since_of_each = [before + 1] * len(items) if of_one_time else range(before + 1, self.stamp + 1)
+        added = list(zip(items, since_of_each, strict=True))
         if self.flows.is_fair:  # then suspects enter before the others of this add
-            items = sorted(items, key=lambda item: item not in self.suspects)
-        for item in items:
+            added.sort(key=lambda each: each[0] not in self.suspects)
+        for item, since in added:
             entry = self.pending.get(item)
-            if keep_pending and (isinstance(entry, Later) or item in self.dead):
-                continue
-            self.stamp += 1
             self.dead.pop(item, None)
-            since = before + 1 if self.flows.is_fair else self.stamp
             if isinstance(entry, Now):
                 self._raise(item, entry, priority, since)
             else:
@@ -165,12 +172,12 @@ class Items:
         self.pending[item] = entry
 
     def _tag(self, item: Item, entry: Now) -> int | None:
-        if not self.flows.is_fair:
-            return None
-        first = self._first_tag(entry.priority)
-        if item in self.suspects:  # it waits for no share
+        if self.flows.is_fair and item in self.suspects:  # it waits for no share
+            first = self._first_tag(entry.priority)
             return entry.since if first is None else first
-        return self.flows.tag(item, entry, first)
+        if not self.flows.goes_by_flow(entry):
+            return None
+        return self.flows.tag(item, entry, self._first_tag(entry.priority))
 
     def _first_tag(self, priority: int) -> int | None:
         """Return the tag of the first ready item of a priority, suspects apart."""
@@ -180,20 +187,50 @@ class Items:
     def share(self, fair_by: str, *, replaces: bool) -> tuple[str, str]:
         """Make the queue fair by "namespace", or by "none", not fair; return by what it is so now, and was.
 
-        What was said before stays unless this ``replaces`` it. Items keep their places; once the queue is not
-        fair, they are pending since the time of their place.
+        What was said before stays unless this ``replaces`` it. Items that wait enter by their flows with this
+        call, if it replaces, and the next turns. Once the queue is not fair, items keep their places, and are
+        pending since the time of these.
         """
         before = self.flows.fair_by
-        if fair_by == before or (before and not replaces):
+        if before and not replaces:
             return before, before
-        self.flows = Flows(fair_by)
-        if not self.flows.is_fair:
+        if fair_by != before:
+            waits = bool(self.suspects or self.ready(1))
+            self.flows = Flows(fair_by, becomes_so=waits and fair_by == "namespace")
+        if replaces:
+            self.enter()
+        if fair_by != before and not self.flows.is_fair:
             for item, entry in self.pending.items():
                 if isinstance(entry, Now):
                     self.pending[item] = _by_its_place(entry)
             for item, claim in self.claims.items():
                 self.claims[item] = claim._replace(stood=_by_its_place(claim.stood))
         return fair_by, before
+
+    def enter(self) -> None:
+        """Let some items enter by their flows that wait by their time while the queue becomes fair."""
+        entered = self.flows.entered
+        if entered is None:
+            return
+        waiting = self.suspects_in_order() if entered.of_suspects else self.ready(len(self.pending))
+        waiting = [item for item in waiting if self.place(item) >= entered.place]
+        page = waiting[entered.passed : entered.passed + _ENTER_AT_ONCE]
+        enter = [item for item in page if self._now(item).tag is None]
+        firsts = {level: self._first_tag(level) for level in {self._now(item).priority for item in enter}}
+        last = self.place(page[-1]) if page else entered.place
+        at_last = [item for item in page if self.place(item) == last]
+        for item in enter:
+            entry = self._now(item)
+            by_flow = self.flows.go_on if entered.of_suspects else partial(self.flows.tag, item)
+            self.pending[item] = entry._replace(tag=by_flow(entry, firsts[entry.priority]))
+        if len(page) == _ENTER_AT_ONCE:
+            stay = sum(self.place(item) == last for item in at_last)
+            passed = stay + (entered.passed if last == entered.place else 0)
+            self.flows.entered = Entered(entered.of_suspects, last, passed)
+        elif not entered.of_suspects and self.suspects:
+            self.flows.entered = Entered(of_suspects=True)
+        else:
+            self.flows.entered = None
 
     def next_stamp(self, now: int) -> int:
         """Move the stamp on, at least to ``now``, and return it."""
@@ -277,15 +314,13 @@ class Items:
 
         The first item of a priority waits the longest; in a fair queue one of the first does.
         """
-        found: dict[int, list[Now]] = {}
+        found: dict[int, list[tuple[tuple[int, int], Item, int]]] = {}
         for item, entry in self.pending.items():
             if isinstance(entry, Now) and item not in self.claims and (item in self.suspects) == of_suspects:
-                found.setdefault(entry.priority, []).append(entry)
+                found.setdefault(entry.priority, []).append((entry.place, item, entry.since))
         looks_at = FAIR_LOOK if self.flows.is_fair else 1
         return {
-            priority: min(
-                entry.since for entry in heapq.nsmallest(looks_at, entries, key=lambda now: now.place)
-            )
+            priority: min(since for _, _, since in heapq.nsmallest(looks_at, entries))
             for priority, entries in found.items()
         }
 

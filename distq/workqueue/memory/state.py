@@ -83,6 +83,7 @@ class QueueState:
         promoted, revived, names, alone = 0, 0, list[Item](), False
         if not self._is_held_back(now):
             self.catching_up = None
+        self.items.enter()
         if want > 0 and self.paused is None and self.catching_up is None:
             promoted = self.items.promote(now, want)
             if policy.revive_after is not None:

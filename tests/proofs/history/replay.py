@@ -201,10 +201,10 @@ class Replay:
         now, _ = self.state.items.share(fair_by, replaces=False)
         return _same("S5", now, _texts(entry.reply))
 
-    def _share(self, entry: TracedCall, *, time: int, fair_by: str) -> Difference | None:
+    def _share(self, entry: TracedCall, *, time: int, wanted: str) -> Difference | None:
         del time
-        _, before = self.state.items.share(fair_by, replaces=True)
-        return _same("S5", before, _texts(entry.reply))
+        _, before = self.state.items.share(wanted, replaces=True)
+        return _same("S5", [before, int(self.state.items.flows.entered is not None)], _texts(entry.reply))
 
     def _trace(self, entry: TracedCall, **_: Any) -> Difference | None:
         """Change nothing: who looks is no part of the queue."""

@@ -1,11 +1,12 @@
 -- in: arrivals, fair_by, flows, ready, suspects
--- out: by_flow
+-- out: by_flow, entered, entering, into_flows, passed
 -- Where the queue is fair, each flow has its turn (start-time fair queueing); a flow is the text of a key before its
 -- first slash. An item enters `ready` not by its time but by its flow: at the order of the first ready item of its
 -- priority, or at the end of its flow if that is later; the flow then ends a µs later. So a claim goes by the order
 -- as ever. The order by time is in `arrivals`, as long as the item is ready or claimed.
-local by_flow
-if fair_by == 'namespace' then
+-- `to namespace` is a queue that becomes fair while items wait; see `include/enter`.
+local by_flow, into_flows, entering, entered, passed
+if fair_by == 'namespace' or fair_by == 'to namespace' then
   call('ZCARD', flows)
   call('HLEN', arrivals)
   local format, frexp, ldexp, match = string.format, math.frexp, math.ldexp, string.match
@@ -71,15 +72,16 @@ if fair_by == 'namespace' then
       end
     end
   end
-  -- Change the orders of a ZADD of items by time to those by flow. Who is there and is not raised stays. A suspect is
-  -- raised to where its priority begins: it waits for no share. `items` may be given, where the ZADD is of all of them.
-  local function tag(zadd, items)
+  -- Change the orders of a ZADD of items by time to those by flow. Who is there and is not raised stays, unless it is
+  -- there by its time. A suspect is raised to where its priority begins: it waits for no share. `items` may be given,
+  -- where the ZADD is of all of them.
+  local function tag(zadd, items, are_there_by_time)
     local pending, first = zadd[2], zadd[3] == 'XX' and 5 or 4
     if not items then
       items = {}
       for n = 1, (#zadd - first + 1) / 2 do items[n] = zadd[first + 2 * n - 1] end
     end
-    local stands, apart = call('ZMSCORE', pending, unpack(items)), pending == suspects
+    local stands, apart = are_there_by_time or call('ZMSCORE', pending, unpack(items)), pending == suspects
     local levels, level_at, flow_at, by_time, n_by_time = {}, {}, {}, { 'HSET', arrivals }, 2
     local order, exponent, beyond, text, level, ends
     for n = 1, #items do
@@ -99,7 +101,7 @@ if fair_by == 'namespace' then
           levels[exponent], ends = level, level.ends
         end
         if apart then
-          zadd[at] = level.begins
+          if not level.is_empty then zadd[at] = level.begins end
         else
           local flow = match(item, '^([^/]*)/') or ''
           if not ends[flow] then meet(level, flow) end
@@ -114,5 +116,8 @@ if fair_by == 'namespace' then
     call(unpack(by_time)) -- the first write: one that full memory refuses
     for _, each in pairs(levels) do keep_ends(each) end
   end
-  by_flow = tag
+  by_flow, into_flows = tag, tag
+  if fair_by == 'to namespace' then
+    --- @include not_yet
+  end
 end

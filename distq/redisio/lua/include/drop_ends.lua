@@ -8,6 +8,6 @@
     call('ZREMRANGEBYSCORE', flows, math.ldexp(0.5, exponent), last)
   end
   if call('ZCARD', ready) == 0 then
-    call('DEL', flows)
-    if call('ZCARD', processing) + n_suspects == 0 then call('DEL', arrivals) end
+    call('UNLINK', flows)
+    if call('ZCARD', processing) + n_suspects == 0 then call('UNLINK', arrivals) end
   end

@@ -1,4 +1,4 @@
--- in: by_flow, dead, delayed, dirty, meta, now, processing, ready, stamp, suspects, tokens, wake
+-- in: by_flow, dead, delayed, dirty, fair_by, meta, now, processing, ready, stamp, suspects, tokens, wake
 -- out: enqueue, order, split_due, stamp, tokens
 -- Make items pending now: ready, or dirty while claimed; a suspect that waits stays where it is. A fresh add supersedes a delay, whose higher priority
 -- stays, and revives the dead; one that keeps what is pending leaves delayed and dead items alone.
@@ -15,7 +15,7 @@ local function enqueue(items, priority, keep_pending)
   local to_ready, n = { 'ZADD', ready, 'LT', nil, nil }, 3 -- with room for one item
   local to_dirty, to_suspects, undelay, revive -- seldom needed
   if stamp < now then stamp = now - 1 end
-  local first_stamp = by_flow and stamp + 1 -- in a fair queue the flow decides, and one time is written for all
+  local first_stamp = fair_by == 'namespace' and stamp + 1 -- in a fair queue the flow decides, and one time is written for all
   for i = 1, #items do
     local item = items[i]
     if not (keep_pending and (due[item] or parked[item])) then

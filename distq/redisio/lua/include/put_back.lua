@@ -1,4 +1,4 @@
--- in: by_flow, delayed, dirty, ready
+-- in: arrivals, by_flow, delayed, dirty, ready
 -- out: into_ready, put_back
 -- As if never claimed: back where it stood, merged with what was added meanwhile; being ready supersedes a delay.
 --- @include into_ready
@@ -11,6 +11,7 @@ local function put_back(item, score)
     local _, newer_level = math.frexp(tonumber(newer))
     if by_flow and newer_level < level then
       call('ZREM', delayed, item)
+      call('HDEL', arrivals, item)
       return into_ready(item, newer)
     end
     score = by_flow and score or math.min(tonumber(newer), score)

@@ -1,0 +1,27 @@
+    -- in: arrivals, entered, entering, into_flows, meta, ready, suspects
+    -- out: by_flow, entered, entering, passed
+    -- While the queue becomes fair, `entered` is the order in `entering` up to which all has entered by its flow. What
+    -- is before that enters so, too; what is behind waits by its time for its turn to enter. Suspects wait for no share.
+    entering, entered, passed = string.match(call('HGET', meta, 'entered') or '', '^(%a+) (%S+) (%d+)$')
+    if not tonumber(entered or nil) then
+      entering, entered, passed = 'ready', '5.327993384780537e-256', '0' -- orders begin at 2^-848
+    end
+    local edge = entering == 'ready' and tonumber(entered) or math.huge
+    by_flow = function(zadd)
+      if zadd[2] == suspects then return into_flows(zadd) end
+      local first, names = zadd[3] == 'XX' and 5 or 4, {}
+      for at = first, #zadd, 2 do names[#names + 1] = zadd[at + 1] end
+      local early, places, raised = { unpack(zadd, 1, first - 1) }, {}, { 'HDEL', arrivals }
+      for n, stands in ipairs(call('ZMSCORE', ready, unpack(names))) do
+        local at = first + 2 * n - 2
+        local order = tonumber(zadd[at])
+        if order < edge then
+          places[#places + 1], early[#early + 1], early[#early + 2] = at, zadd[at], names[n]
+        elseif stands and order < tonumber(stands) then
+          raised[#raised + 1] = names[n]
+        end
+      end
+      if #places > 0 then into_flows(early) end
+      for n, at in ipairs(places) do zadd[at] = early[first + 2 * n - 2] end
+      if #raised > 2 then call(unpack(raised)) end
+    end
