@@ -60,6 +60,8 @@ def queues(
     flows: bool,
 ) -> None:
     """Show all queues, or one, in numbers."""
+    if watch + history + flows > 1:
+        raise click.UsageError("Give one of --watch, --history and --flows.")
     inspector = inspector_of(settings)
     if history:
         found = [require_queue(inspector, queue)] if queue else inspector.queues()
@@ -67,8 +69,8 @@ def queues(
         return
     if flows:
         found = [require_queue(inspector, queue)] if queue else inspector.queues()
+        print_flows(inspector, [info.name for info in found if info.broken is None], as_json=as_json)
         exit_if_broken(found)
-        print_flows(inspector, [info.name for info in found], as_json=as_json)
         return
     while True:
         found = [existing_queue(inspector, queue)] if queue else inspector.queues()

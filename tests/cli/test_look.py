@@ -149,6 +149,9 @@ def test_a_queue_that_cannot_be_read_hides_no_other(
     done = distq("workers")
     assert done.stdout.splitlines()[1].split()[1] == "foos"
     assert (done.returncode, done.stderr) == (1, said)
+    done = distq("queues", "--flows", "--json")
+    assert {flow["queue"] for flow in _json(done.stdout)} == {"foos"}
+    assert (done.returncode, done.stderr) == (1, said)
     assert distq("leader").stderr == said  # and not that no process led
     for command in (["items", "bars"], ["workers", "bars"]):
         assert distq(*command).stderr.startswith("distq: cannot read bars: Redis at ")
@@ -440,6 +443,15 @@ def test_what_people_did_is_shown(distq: CommandLine, redis: Connection) -> None
     (entry,) = _json(distq("audit", "--limit", "1", "--json").stdout)
     assert (entry["person"], entry["text"], entry["outcome"]) == (None, "resume foos", None)
     assert datetime.fromisoformat(entry["at"]).tzinfo is not None
+
+
+@pytest.mark.parametrize("one", ["--watch", "--history", "--flows"])
+def test_queues_are_shown_in_one_way_at_a_time(distq: CommandLine, one: str) -> None:
+    """A second one is refused, and not ignored."""
+    other = "--flows" if one == "--history" else "--history"
+    done = distq("queues", one, other)
+    assert done.returncode == 2
+    assert "Give one of --watch, --history and --flows." in done.stderr
 
 
 def test_flows_are_shown(distq: CommandLine, redis: Connection) -> None:
