@@ -13,10 +13,10 @@ import pytest
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.event_queue import EventQueue
-from distq.controller.hooks import Hook, Hooks
+from distq.controller.hooks import LEAST_STOP_TIME, Hook, Hooks
 from distq.controller.manager import Manager
-from distq.controller.shutdown import ONE_REQUEST, Shutdown
-from distq.controller.worker.event_loop import EventLoop
+from distq.controller.shutdown import CLOSING_TIME, ONE_REQUEST, Shutdown
+from distq.controller.worker.event_loop import CLEAN_UP_TIME, CLOSE_TIME, EventLoop
 from distq.errors import ConfigError, NotFound
 from distq.workqueue.interface import Request
 from distq.workqueue.memory import MemoryQueue
@@ -238,6 +238,13 @@ def test_the_twin_of_the_first_signal_is_no_impatience_with_on_stop(
         assert hooks.stop(shutdown) == []
     go.set()
     assert ("not waiting any longer" in caplog.text) is (after > ONE_REQUEST)
+
+
+def test_an_end_takes_two_seconds_beyond_the_grace_period_whatever_hangs() -> None:
+    """First all that runs, then the event loop; an ``on_stop`` that hangs in between adds half a second."""
+    assert CLEAN_UP_TIME < CLOSE_TIME
+    assert CLOSING_TIME + CLOSE_TIME <= 2.0
+    assert LEAST_STOP_TIME <= 0.5
 
 
 @KINDS

@@ -10,8 +10,11 @@ from distq.controller.worker.loop_watch import LoopWatch
 CLEAN_UP_TIME = 0.5
 """Seconds that tasks which are left over get to end when their loop does."""
 
-CLOSE_TIME = 1.0
-"""Seconds that the last user waits for the loop's end at most; a task or thread may keep it from ending."""
+CLOSE_TIME = 0.6
+"""Seconds that the last user waits for the loop's end at most; a task or thread may keep it from ending.
+
+At the end of a process they follow those that all else has (``shutdown.CLOSING_TIME``): two seconds in all.
+"""
 
 
 class EventLoop:
