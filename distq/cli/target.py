@@ -67,14 +67,15 @@ def load_program(target: str) -> Program:
             what = f"{name} in {module_name} is {a_type(bound)}"
             if not hasattr(module, name):
                 what = f'{module_name} has no "{name}"'
-            remedy = did_you_mean(target, _targets_in(module), "Name a Controller.")
+            remedy = did_you_mean(target, _targets_in(module), "Name a Controller, or a Manager.")
             raise ConfigError(f"nothing to run: {what}. {remedy}")
         return Program([bound])
     managers = {id(bound): name for name, bound in vars(module).items() if isinstance(bound, Manager)}
     if len(managers) > 1:
         names = " or ".join(f"{module_name}:{name}" for name in managers.values())
         raise ConfigError(f"{module_name} has {len(managers)} Managers. Name one: {names}.")
-    controllers = list({id(bound): bound for bound in _controllers_in(module).values()}.values())
+    bound_there = vars(module).values()
+    controllers = list({id(bound): bound for bound in bound_there if isinstance(bound, Controller)}.values())
     for name in managers.values():
         manager: Manager = vars(module)[name]
         for controller in controllers:
@@ -88,15 +89,14 @@ def load_program(target: str) -> Program:
     return Program(controllers)
 
 
-def _controllers_in(module: ModuleType) -> "dict[str, Controller]":
-    """Return the Controllers at the module's top level, by the names of their binding."""
-    from distq.controller.controller import Controller
-
-    return {name: bound for name, bound in vars(module).items() if isinstance(bound, Controller)}
-
-
 def _targets_in(module: ModuleType) -> Iterator[str]:
-    return (f"{module.__name__}:{name}" for name in _controllers_in(module))
+    """Yield what names the Controllers and Managers at the module's top level."""
+    from distq.controller.controller import Controller
+    from distq.controller.manager import Manager
+
+    for name, bound in vars(module).items():
+        if isinstance(bound, Controller | Manager):
+            yield f"{module.__name__}:{name}"
 
 
 def _import(name: str) -> ModuleType:
@@ -130,7 +130,7 @@ def _no_module(name: str, working_directory: str) -> ConfigError:
 
 
 def _similar_targets(name: str) -> Iterator[str]:
-    """Yield the modules beside the one that is missing; of a module that is no package its Controllers."""
+    """Yield the modules beside the one that is missing; of a module that is no package what it can run."""
     package, dot, _ = name.rpartition(".")
     found = sys.modules.get(package)
     if found is not None and not hasattr(found, "__path__"):

@@ -116,14 +116,16 @@ def test_what_ends_the_import_of_a_target_has_its_line(distq: CommandLine) -> No
 
 @pytest.mark.first_contact(23)
 def test_a_target_that_is_nearly_one_is_suggested(distq: CommandLine) -> None:
-    """A module, a Controller in it, and a dot in place of the colon."""
-    source = "from distq import Controller\n\nbackups = Controller('foos', print)\n"
+    """A module, a Controller or a Manager in it, and a dot in place of the colon."""
+    source = "from distq import Controller, Manager\n\nbackups = Controller('foos', print)\n"
+    source += "manager = Manager([backups])\n"
     distq.module("foos", source)
     distq.module("mine.topics", source)
     for target, ending in {
         "fooos": 'Did you mean "foos"?',
         "mine.topic": 'Did you mean "mine.topics"?',
         "foos:backup": 'foos has no "backup". Did you mean "foos:backups"?',
+        "foos:manger": 'Did you mean "foos:manager"?',
         "foos.backups": 'Did you mean "foos:backups"?',
         "quite_another": "Run distq in the folder of quite_another.py.",
     }.items():

@@ -55,8 +55,8 @@ def test_wrong_names_are_reported(distq: CommandLine) -> None:
     """Each wrong target has its one line."""
     distq.module("foos", "x = 1\n")
     for target, message in {
-        "foos:y": 'nothing to run: foos has no "y". Name a Controller.',
-        "foos:x": "nothing to run: x in foos is an int. Name a Controller.",
+        "foos:y": 'nothing to run: foos has no "y". Name a Controller, or a Manager.',
+        "foos:x": "nothing to run: x in foos is an int. Name a Controller, or a Manager.",
         "foos.py": 'bad target "foos.py": it is a file. Name the module: foos.',
         "a b": 'bad target "a b": it is no module name. Use module or module:name.',
         "foos.bar": f'no module "foos.bar": not in {distq.folder} nor on sys.path. '
