@@ -16,6 +16,7 @@ from distq.cli.output import escape, note
 from distq.cli.progress import Progress, bar, confirm
 from distq.cli.queue_access import STATES, inspector_of, require_queue
 from distq.config import Settings
+from distq.errors import DistqError
 from distq.wording import counted
 
 if TYPE_CHECKING:
@@ -134,9 +135,10 @@ def _in_steps(
                 return looked_at, changed
             cursor = some.cursor
             progress.show(f"{repair}: {bar(looked_at, max(count, looked_at))}")
-    except KeyboardInterrupt:
-        did(f"{changed} of {looked_at} changed, then stopped")
-        note(f"{repair} stopped after {counted(changed, 'item')}; what is done stays done")
+    except (DistqError, KeyboardInterrupt) as error:
+        how, why = ("failed", f": {error}") if isinstance(error, DistqError) else ("stopped", "")
+        did(f"{changed} of {looked_at} changed, then {how}{why}")
+        note(f"{repair} {how} after {counted(changed, 'item')}; what is done stays done")
         raise
     finally:
         progress.end()

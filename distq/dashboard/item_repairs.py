@@ -36,6 +36,7 @@ REPAIRABLE: Mapping[Listing | Literal["failing"], tuple[Repair, ...]] = {
 }
 """The repairs of the items of each state; failing ones are in any, so that only chosen ones are repaired."""
 
+_GOING_ON = ", going on"
 _DONE = {"requeue": "Requeued", "delete": "Deleted", "park": "Parked"}
 
 
@@ -108,13 +109,12 @@ class ItemRepairs:
         with self._audit.action(repair, queue, f"{repair} {chosen}") as did:
             if chosen.keys:
                 changed = self._repair_keys(repair, chosen)
-                done, ended = replace(chosen, seen=len(chosen.keys), changed=changed), True
+                done = replace(chosen, seen=len(chosen.keys), changed=changed)
+                how = f": {', '.join(map(shortened, done.keys[:10]))}" if len(done.keys) > 1 else ""
             else:
-                done, ended = self._repair_some(repair, chosen)
-            which = f": {', '.join(map(shortened, done.keys[:10]))}" if len(done.keys) > 1 else ""
-            outcome = f"{done.changed} of {done.seen} changed{which if ended else ', going on'}"
-            did(outcome, chosen=done.seen, changed=done.changed)
-        if not ended:
+                done, how = self._repair_some(repair, chosen)
+            did(f"{done.changed} of {done.seen} changed{how}", chosen=done.seen, changed=done.changed)
+        if how == _GOING_ON:
             return self._ask(repair, done)
         show_message(self._unmapped(done) or _outcome(repair, done), refused=not done.changed)
         return None
@@ -135,8 +135,8 @@ class ItemRepairs:
         change = self._inspector.requeue if repair == "requeue" else self._inspector.delete
         return change(chosen.queue, *chosen.keys, state=chosen.state)
 
-    def _repair_some(self, repair: Repair, chosen: Chosen) -> tuple[Chosen, bool]:
-        """Repair for STEP_SECONDS; return how far it is, and whether that is the end."""
+    def _repair_some(self, repair: Repair, chosen: Chosen) -> tuple[Chosen, str]:
+        """Repair for STEP_SECONDS; return how far it is, and why it is not done, in words."""
         until = self._clock.monotonic() + STEP_SECONDS
         some = partial(
             self._inspector.repair_some,
@@ -152,7 +152,7 @@ class ItemRepairs:
                 if not chosen.seen:
                     raise
                 show_message(f"It stopped: {error}", refused=True)
-                return chosen, True
+                return chosen, f", then failed: {error}"
             chosen = replace(
                 chosen,
                 cursor=step.cursor or 0,
@@ -160,7 +160,7 @@ class ItemRepairs:
                 changed=chosen.changed + step.changed,
             )
             if step.cursor is None or self._clock.monotonic() >= until:
-                return chosen, step.cursor is None
+                return chosen, "" if step.cursor is None else _GOING_ON
 
     def _ask(self, repair: Repair, chosen: Chosen) -> str:
         """Show how many items it concerns, or how far it is, with the form that goes on."""

@@ -47,13 +47,17 @@ class Audit:
     def action(self, action: str, queue: str, text: str) -> Iterator[Outcome]:
         """Note an action in words; within, call what this gives with the outcome.
 
-        An action that raises a DistqError is noted as failed; the caller logs that. Raises InvalidQueueName.
+        An action without one that raises a DistqError is noted as failed; the caller logs that. Raises
+        InvalidQueueName.
         """
         log = AuditLog(QueueStore(self._connection, queue))
         fields = {**self._actor()._asdict(), "action": action, "text": text}
         entry_id = _begin(log, fields)
+        has_outcome = False
 
         def did(outcome: str, **facts: object) -> None:
+            nonlocal has_outcome
+            has_outcome = True
             _end(log, entry_id, {**fields, "outcome": outcome})
             if self._log:
                 self._log(f"{text}: {outcome}", action=action, queue=queue, **facts)
@@ -61,7 +65,8 @@ class Audit:
         try:
             yield did
         except DistqError as error:
-            _end(log, entry_id, {**fields, "outcome": f"failed: {error}"})
+            if not has_outcome:
+                _end(log, entry_id, {**fields, "outcome": f"failed: {error}"})
             raise
 
 

@@ -8,10 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
-from distq.errors import TerminalError
+from distq.cli.chosen_items import ChosenItems
+from distq.errors import RedisUnavailable, TerminalError
 from distq.inspector import Inspector
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
@@ -392,6 +394,30 @@ def test_an_add_that_redis_refuses_is_in_the_audit(
     (entry,) = Inspector(redis).audit()
     assert entry.text == "add new to foos"
     assert str(entry.outcome).startswith("failed: ")
+
+
+def test_a_repair_that_fails_halfway_is_in_the_audit_with_how_far_it_came(
+    redis: Connection, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the command says so, too: what is done stays done."""
+    queue, inspector = Queue("foos", redis), Inspector(redis)
+    queue.add(*(f"a/{number}" for number in range(1500)))
+    repair, steps = Inspector.repair_some, iter([True])
+
+    def once(self: Inspector, *arguments: Any, **named: Any) -> Any:
+        if next(steps, False):
+            return repair(self, *arguments, **named)
+        raise RedisUnavailable("no answer")
+
+    monkeypatch.setattr(Inspector, "repair_some", once)
+    chosen = ChosenItems(inspector=inspector, queue="foos", keys=(), state="ready", match=None, yes=True)
+    with pytest.raises(RedisUnavailable):
+        chosen.repair("delete")
+    deleted = 1500 - inspector.count("foos", state="ready")
+    assert deleted > 0
+    (entry,) = inspector.audit()
+    assert entry.outcome == f"{deleted} of {deleted} changed, then failed: no answer"
+    assert f"delete failed after {deleted} items; what is done stays done" in capsys.readouterr().err
 
 
 def test_a_command_of_a_user_without_the_right_to_the_audit_is_done(

@@ -244,7 +244,7 @@ def test_a_repair_can_be_stopped(visitor: Visitor, inspector: Inspector, many: Q
 def test_what_fails_halfway_says_how_far_it_came(
     visitor: Visitor, inspector: Inspector, many: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Redis goes away in the middle, what was changed before is reported beside the error."""
+    """Where Redis goes away in the middle, what was changed before is beside the error, in the audit, too."""
     page = confirm(visitor, "requeue", all="yes", state="dead")
     broken = Inspector(NOWHERE)
     step, steps = Inspector.repair_some, iter([True, False])
@@ -255,7 +255,9 @@ def test_what_fails_halfway_says_how_far_it_came(
     monkeypatch.setattr(Inspector, "repair_some", once)
     stopped, done = act(visitor, "requeue", **fields_of(page))
     assert stopped.startswith("It stopped: ")
-    assert done == f"Requeued {inspector.count('foos', state='ready'):,} items."
+    requeued = inspector.count("foos", state="ready")
+    assert done == f"Requeued {requeued:,} items."
+    assert str(inspector.audit()[0].outcome).startswith(f"{requeued} of {requeued} changed, then failed: ")
 
 
 def test_an_item_is_added(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:

@@ -210,7 +210,11 @@ class Top:
             looked_at, changed, cursor = 0, 0, 0
             with self._audited(repair, queue, f"dead items of {queue}") as did:
                 while True:
-                    step = self._inspector.repair_some(repair, queue, state="dead", cursor=cursor)
+                    try:
+                        step = self._inspector.repair_some(repair, queue, state="dead", cursor=cursor)
+                    except DistqError as error:
+                        did(f"{changed} of {looked_at} changed, then failed: {error}")
+                        raise
                     looked_at, changed = looked_at + step.chosen, changed + step.changed
                     if step.cursor is None:
                         break
