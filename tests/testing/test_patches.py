@@ -82,6 +82,13 @@ def test_json_patch_operations(api: Api, widgets: str) -> None:
         {"op": "test", "path": "/absent/field", "value": None},
         {"op": "add", "path": "data", "value": {}},
         {"op": "add", "value": {}},
+        {"op": "remove", "path": ""},
+        {"op": "move", "from": "", "path": "/data/b"},
+        {"op": "copy", "from": "", "path": "/data/b"},
+        {"op": "copy", "path": "/data/b"},
+        {"op": "move", "from": "/data/a", "path": ""},
+        {"op": "add", "path": "", "value": "text"},
+        None,
     ],
 )
 def test_json_patch_refuses_what_cannot_be(api: Api, config_maps: str, operation: dict[str, Any]) -> None:
@@ -91,6 +98,50 @@ def test_json_patch_refuses_what_cannot_be(api: Api, config_maps: str, operation
         "PATCH", f"{config_maps}/web", [operation], content_type="application/json-patch+json"
     )
     assert (status["code"], status["reason"]) == (422, "Invalid")
+
+
+@pytest.mark.parametrize(
+    ("patch", "problem"),
+    [
+        ({}, "object into Go value of type []handlers.jsonPatchOp"),
+        ([1], "number into Go value of type handlers.jsonPatchOp"),
+        ([{"op": []}], "array into Go struct field jsonPatchOp.op of type string"),
+        ([{"op": "add", "path": 1}], "number into Go struct field jsonPatchOp.path of type string"),
+        ([{"op": "copy", "from": {}}], "object into Go struct field jsonPatchOp.from of type string"),
+    ],
+)
+def test_what_is_no_json_patch_is_refused(api: Api, config_maps: str, patch: Any, problem: str) -> None:
+    """As a request that makes no sense, in Go's words."""
+    api.create(config_maps, config_map("web"))
+    status = api.refused("PATCH", f"{config_maps}/web", patch, content_type="application/json-patch+json")
+    assert (status["code"], status["reason"]) == (400, "BadRequest")
+    assert status["message"] == f"error decoding patch: json: cannot unmarshal {problem}"
+
+
+@pytest.mark.parametrize(
+    ("patch", "code"),
+    [
+        ({"$setElementOrder/containers": None}, 500),
+        ({"$setElementOrder/containers": "app"}, 500),
+        ({"$setElementOrder/dnsPolicy": ["app"]}, 500),
+        ({"securityContext": {"$retainKeys": "all"}}, 400),
+    ],
+)
+def test_a_strategic_merge_refuses_odd_directives(
+    api: Api, deployments: str, patch: dict[str, Any], code: int
+) -> None:
+    """With a Status, as all answers are."""
+    api.create(deployments, deployment("web", app="app:1"))
+    pod = {"spec": {"template": {"spec": patch}}}
+    assert api.refused("PATCH", f"{deployments}/web", pod, content_type=STRATEGIC)["code"] == code
+
+
+def test_a_merge_key_may_be_of_any_type_in_an_order(api: Api, deployments: str) -> None:
+    """It is then no item's."""
+    api.create(deployments, deployment("web", app="app:1"))
+    pod: dict[str, Any] = {"spec": {"template": {"spec": {"$setElementOrder/containers": [{"name": []}]}}}}
+    patched = api.ask("PATCH", f"{deployments}/web", pod, content_type=STRATEGIC)
+    assert images(patched) == {"app": "app:1"}
 
 
 def test_a_json_patch_may_do_nothing(api: Api, config_maps: str) -> None:

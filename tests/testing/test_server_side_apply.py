@@ -1,5 +1,7 @@
 """Server-side apply, asked of both servers: managers, conflicts, and lists that are maps."""
 
+from typing import Any
+
 import pytest
 
 from tests.testing.conftest import APPLY, MERGE, deployment, on_both
@@ -113,6 +115,14 @@ def test_a_configuration_keeps_to_the_schema(ada: Applier) -> None:
         assert ada.apply(**spec)["code"] == 500
     assert ada.apply(replicas=0)["code"] == 422
     assert ada._send(f"{ada._path}/status", gadget(status={"unknown": 1}), force=False)["code"] == 500
+
+
+@pytest.mark.parametrize("metadata", ["web", 1, [], {"name": 1}])
+def test_metadata_of_another_type_are_refused(twins: Twins, namespace: str, metadata: Any) -> None:
+    """With the same words; what is no text is no part of the object's name there."""
+    path = f"/api/v1/namespaces/{namespace}/configmaps/web"
+    configuration = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    twins.agree("PATCH", path, configuration, content_type=APPLY, fieldManager="ada")
 
 
 def test_containers_and_ports_of_built_in_kinds_merge(twins: Twins, namespace: str) -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from distq.testing.apiserver import quantities
 from tests.testing.conftest import Answer, Api, config_map, deployment, lease, version_of, widget
 
 MERGE = "application/merge-patch+json"
@@ -218,3 +219,38 @@ def test_status_writes_of_custom_resources_leave_metadata(api: Api, widgets: str
     patched = api.merge(f"{widgets}/web/status", {"metadata": {"labels": {"a": "b"}}, "status": {"ok": 1}})
     assert "labels" not in patched["metadata"]
     assert patched["status"] == {"ok": 1}
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (10**20, "100E"),
+        ("92233720368547758070", "92233720368547758070"),
+        ("12345678901234567891.5", "12345678901234567891500m"),
+        ("1e19", "10e18"),
+        ("-123e25", "-1230e24"),
+        ("1e300", "1e300"),
+        ("8Ei", "9223372036854775807"),
+    ],
+)
+def test_a_quantity_may_be_large(api: Api, config_maps: str, given: Any, kept: str) -> None:
+    """It is written as any other; one in powers of 1024 ends where 64 bits do."""
+    limits = {
+        "apiVersion": "v1",
+        "kind": "LimitRange",
+        "metadata": {"name": "web"},
+        "spec": {"limits": [{"type": "Pod", "max": {"cpu": given}}]},
+    }
+    path = config_maps.replace("configmaps", "limitranges")
+    created = api.create(
+        path, {"kind": "LimitRange", "apiVersion": "v1", "metadata": {"name": "web"}, **limits}
+    )
+    assert created["spec"]["limits"][0]["max"]["cpu"] == kept
+
+
+def test_a_quantity_of_any_exponent_is_one_or_is_refused() -> None:
+    """Neither takes long."""
+    assert quantities.canonical("1e-999999") == "1e-9"
+    assert quantities.canonical("0e-999999") == "0"
+    with pytest.raises(ValueError, match="must match"):
+        quantities.canonical("1e99999999999")

@@ -168,8 +168,9 @@ def _require_schema(resource: ServedResource, schema: Schema, configuration: Con
     found = sorted(problems(schema, configuration))
     if not found:
         return
-    metadata = configuration.get("metadata") or {}
-    place = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+    given = configuration.get("metadata")
+    texts = [given.get(field) for field in ("namespace", "name")] if isinstance(given, dict) else []
+    place = "/".join(text if isinstance(text, str) else "" for text in texts or ("", ""))
     group = f"{resource.group}/" if resource.group else "/"
     listed = found[0] if len(found) == 1 else "\n  ".join(["errors:", *found])
     kind = f"{group}{resource.version}, Kind={resource.kind}"

@@ -12,12 +12,15 @@ from distq.testing.apiserver.built_in_schemas import Schema
 from distq.testing.apiserver.field_sets import FREE
 from distq.testing.apiserver.status import StatusError, bad_request
 from distq.testing.apiserver.structural import field_schema
+from distq.testing.apiserver.typed import json_word
 
 MERGE = "application/merge-patch+json"
 JSON = "application/json-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
 
+_OPERATION = "handlers.jsonPatchOp"
+"""The type of an operation, as the server names it."""
 _STRATEGY, _MERGE_KEY = "x-kubernetes-patch-strategy", "x-kubernetes-patch-merge-key"
 _DIRECTIVE, _RETAINED = "$patch", "$retainKeys"
 _ORDER, _DELETED = "$setElementOrder/", "$deleteFromPrimitiveList/"
@@ -42,12 +45,24 @@ def merge_patch(target: Any, patch: Any) -> Any:
 def json_patch(document: Any, operations: Any) -> Any:
     """Apply a JSON patch; a failed operation is an Invalid answer and changes nothing."""
     if not isinstance(operations, list | None):
-        raise bad_request(
-            "error decoding patch: json: cannot unmarshal object into Go value of type jsonpatch.Patch"
-        )
+        raise _undecodable(operations, f"value of type []{_OPERATION}")
     for operation in operations or ():
-        document = _operate(document, operation)
+        _require_operation(operation)
+    for operation in operations or ():
+        document = _operate(document, operation or {})
     return document
+
+
+def _require_operation(operation: Any) -> None:
+    if not isinstance(operation, dict | None):
+        raise _undecodable(operation, f"value of type {_OPERATION}")
+    for field in ("op", "from", "path"):
+        if operation and not isinstance(operation.get(field), str | None):
+            raise _undecodable(operation[field], f"struct field jsonPatchOp.{field} of type string")
+
+
+def _undecodable(value: Any, wanted: str) -> StatusError:
+    return bad_request(f"error decoding patch: json: cannot unmarshal {json_word(value)} into Go {wanted}")
 
 
 def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
@@ -59,15 +74,17 @@ def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
             raise _rejected()
         return document
     if kind in {"add", "replace"}:  # the real one lets replace add to a map, too
-        return _set(document, path, operation.get("value"), insert=kind == "add")
+        return _put(document, path, operation.get("value"), insert=kind == "add")
     if kind == "remove":
         return _remove(document, path)
     if kind in {"move", "copy"}:
-        source = _steps(operation.get("from", ""))
+        source = _steps(operation.get("from"))
+        if not source:
+            raise _rejected()
         place = _lookup(document, source[:-1])
         value = _lookup(place, source[-1:], default=_REQUIRED if kind == "move" else None)
         rest = _remove(document, source) if kind == "move" else document
-        return _set(rest, path, value, insert=True)
+        return _put(rest, path, value, insert=True)
     raise _rejected()
 
 
@@ -99,6 +116,12 @@ def _lookup(document: Any, path: Sequence[str], default: Any = _REQUIRED) -> Any
     return value
 
 
+def _put(document: Any, path: Sequence[str], value: Any, *, insert: bool) -> Any:
+    if not path and not isinstance(value, dict | list):
+        raise _rejected()
+    return _set(document, path, value, insert=insert)
+
+
 def _set(document: Any, path: Sequence[str], value: Any, *, insert: bool) -> Any:
     if not path:
         return value
@@ -114,6 +137,8 @@ def _set(document: Any, path: Sequence[str], value: Any, *, insert: bool) -> Any
 
 
 def _remove(document: Any, path: Sequence[str]) -> Any:
+    if not path:
+        raise _rejected()
     _lookup(document, path)
     step, rest = path[0], path[1:]
     if isinstance(document, list):
@@ -140,21 +165,32 @@ def strategic_merge_patch(schema: Schema, target: dict[str, Any], patch: dict[st
         return {}
     if directive is not None:
         raise _refused(f"unknown patch type: {directive} in map: {patch}")
-    kept = patch.get(_RETAINED)
-    merged = {name: value for name, value in target.items() if kept is None or name in kept}
+    kept = patch.get(_RETAINED, list(target))
+    if not isinstance(kept, list):
+        raise bad_request("invalid patch format of retainKeys")
+    merged = {name: value for name, value in target.items() if name in kept}
     for name, value in patch.items():
         if name.startswith(_DELETED):
             field = name.removeprefix(_DELETED)
-            merged[field] = [each for each in merged.get(field) or [] if each not in value]
+            if before := merged.get(field):
+                _require_list(value)
+                merged[field] = [each for each in before if each not in value]
         elif not name.startswith("$"):
             _merge_field(field_schema(schema, name) or FREE, merged, name, value)
     for name, order in patch.items():
         field = name.removeprefix(_ORDER)
         if name.startswith(_ORDER) and field in merged:
             identity = _identity(field_schema(schema, field) or FREE)
+            _require_list(order)
+            _require_list(merged[field])
             _require_order(patch.get(field) or [], order, identity)
             merged[field] = _in_order(merged[field], order, target.get(field) or [], identity)
     return merged
+
+
+def _require_list(value: Any) -> None:
+    if not isinstance(value, list):
+        raise _refused(f"expected a []interface {{}}, but received a {json_word(value)}")
 
 
 def _require_order(items: Sequence[Any], order: Sequence[Any], identity: Identity) -> None:
@@ -223,15 +259,18 @@ def _identity(schema: Schema) -> Identity:
     """Return what distinguishes the items of a list: their merge key, or their values."""
     key = schema.get(_MERGE_KEY)
     if key is None:
-        return lambda each: str(each) if isinstance(each, dict | list) else each
+        return _hashable
 
     def of_item(each: Any) -> Hashable:
         if not isinstance(each, dict) or key not in each:
             raise _refused(f"map: {each} does not contain declared merge key: {key}")
-        value: Hashable = each[key]
-        return value
+        return _hashable(each[key])
 
     return of_item
+
+
+def _hashable(value: Any) -> Hashable:
+    return str(value) if isinstance(value, dict | list) else value
 
 
 def _is_directive(value: Any) -> bool:

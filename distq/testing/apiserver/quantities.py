@@ -3,15 +3,18 @@
 Source: apimachinery pkg/api/resource/quantity.go.
 """
 
+import math
 import re
-from decimal import ROUND_UP, Decimal
+from decimal import Decimal, DecimalException
 from typing import Any
 
 _PATTERN = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E|[eE][+-]?\d+)?")
 _RULE = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
-_FINEST = Decimal("1e-9")
+_FINEST = -9
+"""The least power of ten that an amount is rounded up to."""
+_MOST_BINARY = Decimal(2**63 - 1)
 
 
 def canonical(value: Any) -> str:
@@ -36,8 +39,11 @@ def _parsed(value: Any) -> tuple[Decimal, str]:
         raise ValueError(_RULE)
     number, suffix = Decimal(parsed[1]), parsed[2] or ""
     if suffix in _BINARY:
-        return number * 1024 ** _BINARY[suffix], suffix
-    return number.scaleb(_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])), suffix
+        return min(number * 1024 ** _BINARY[suffix], _MOST_BINARY), suffix
+    try:
+        return number.scaleb(_DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])), suffix
+    except DecimalException:
+        raise ValueError(_RULE) from None
 
 
 def _binary(amount: Decimal) -> str:
@@ -49,7 +55,7 @@ def _binary(amount: Decimal) -> str:
 
 
 def _decimal(amount: Decimal) -> str:
-    digits, power = _whole(amount)
+    digits, power = _whole(amount, max(_DECIMAL.values()))
     return digits + next(name for name, each in _DECIMAL.items() if each == power)
 
 
@@ -58,11 +64,17 @@ def _exponential(amount: Decimal) -> str:
     return digits + (f"e{power}" if power else "")
 
 
-def _whole(amount: Decimal) -> tuple[str, int]:
-    """Return the digits and the greatest power of a thousand by which the amount is a whole number."""
-    amount = amount.quantize(_FINEST, rounding=ROUND_UP) if amount % _FINEST else amount
-    if not amount:
+def _whole(amount: Decimal, most: float = math.inf) -> tuple[str, int]:
+    """Return the digits and the greatest power of a thousand, ``most`` at most, of which it is a multiple."""
+    sign, digits, exponent = amount.as_tuple()
+    assert isinstance(exponent, int)  # noqa: S101  # it is a number
+    number = int("".join(map(str, digits)))
+    if exponent < _FINEST:
+        finer = min(_FINEST - exponent, len(digits))  # beyond that it rounds up to the finest amount alike
+        number, exponent = -(-number // 10**finer), _FINEST
+    if not number:
         return "0", 0
-    powers = sorted(_DECIMAL.values(), reverse=True)
-    power = next(each for each in powers if amount.scaleb(-each) % 1 == 0)
-    return f"{amount.scaleb(-power):f}".partition(".")[0], power
+    while number % 10 == 0:
+        number, exponent = number // 10, exponent + 1
+    power = min(exponent // 3 * 3, most)
+    return f"{'-' * sign}{number * 10 ** (exponent - int(power))}", int(power)

@@ -74,10 +74,11 @@ def metadata(resource: ServedResource, given: Any) -> dict[str, Any]:
 
 def not_a_map(value: Any) -> str:
     """Return what is wrong with a value where a map has to be."""
-    return f"json: cannot unmarshal {_word(value)} into Go value of type map[string]interface {{}}"
+    return f"json: cannot unmarshal {json_word(value)} into Go value of type map[string]interface {{}}"
 
 
-def _word(value: Any) -> str:
+def json_word(value: Any) -> str:
+    """Return what Go's decoder calls a value."""
     words = {bool: "bool", int: "number", float: "number", str: "string", list: "array", dict: "object"}
     return words.get(type(value), "null")
 
@@ -94,7 +95,7 @@ def _value(schema: Schema, value: Any, place: _Place) -> Any:
     if kind != "object":
         return _scalar(schema, value, place)
     if not isinstance(value, dict):
-        raise place.wrong(_word(value), _go_type(schema))
+        raise place.wrong(json_word(value), _go_type(schema))
     if "properties" in schema:
         return _struct(schema, value, _go_type(schema).rpartition(".")[2], place.path)
     return _map(schema["additionalProperties"], value, place)
@@ -137,7 +138,7 @@ def _map(schema: Schema, value: dict[str, Any], place: _Place) -> dict[str, Any]
 
 def _list(schema: Schema, value: Any, place: _Place) -> list[Any]:
     if not isinstance(value, list):
-        raise place.wrong(_word(value), _go_type(schema))
+        raise place.wrong(json_word(value), _go_type(schema))
     inner = schema["items"]
     return [_value(inner, inner.get("default") if each is None else each, place) for each in value]
 
@@ -146,7 +147,7 @@ def _scalar(schema: Schema, value: Any, place: _Place) -> Any:
     wanted = _go_type(schema)
     if type(value) not in _SCALARS[schema["type"]]:
         shown = f" {value}" if schema["type"] == "integer" and isinstance(value, float) else ""
-        raise place.wrong(_word(value) + shown, wanted)
+        raise place.wrong(json_word(value) + shown, wanted)
     if schema["type"] == "integer":
         bits = 32 if wanted == "int32" else 64
         if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
@@ -172,7 +173,7 @@ def _bytes(value: Any, place: _Place) -> str:
         if value is None:
             return ""
         raise place.wrong(
-            _word(value), "string" if isinstance(value, bool | int | float | dict) else "[]uint8"
+            json_word(value), "string" if isinstance(value, bool | int | float | dict) else "[]uint8"
         )
     try:
         base64.b64decode("".join(value.split("\n")), validate=True)
@@ -187,7 +188,7 @@ def _int_or_string(value: Any, place: _Place) -> Any:
     if isinstance(value, str) or (type(value) is int and -(2**31) <= value < 2**31):
         return value
     shown = f" {value}" if isinstance(value, int | float) and not isinstance(value, bool) else ""
-    raise place.wrong(_word(value) + shown, "int32")
+    raise place.wrong(json_word(value) + shown, "int32")
 
 
 def _quantity(value: Any, _: _Place) -> str:
@@ -221,7 +222,7 @@ def _time(value: Any, place: _Place) -> str:
 
 def _text(value: Any, place: _Place) -> str:
     if not isinstance(value, str):
-        raise place.wrong(_word(value), "string")
+        raise place.wrong(json_word(value), "string")
     return value
 
 

@@ -171,7 +171,8 @@ def _validate_apply(patch: Any, options: WriteOptions) -> None:
         raise invalid_options("PatchOptions", required("fieldManager", "is required for apply patch"))
     if not isinstance(patch, dict) or not patch.get("kind") or not patch.get("apiVersion"):
         raise bad_request("invalid object type: Object 'Kind' is missing")
-    if (patch.get("metadata") or {}).get("managedFields") is not None:
+    metadata = patch.get("metadata")
+    if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
         raise bad_request("metadata.managedFields must be nil")
 
 
