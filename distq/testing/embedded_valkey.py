@@ -77,7 +77,12 @@ class EmbeddedValkey:
         wanted = self.port
         for _ in range(_PORTS):
             self.port = wanted or _free_port()
-            if (refusal := self._begin()) is None:
+            try:
+                refusal = self._begin()
+            except BaseException:  # such as Ctrl-C, which the server does not get
+                self.stop()
+                raise
+            if refusal is None:
                 return self
             if wanted or _PORT_TAKEN not in refusal:
                 break

@@ -1,5 +1,7 @@
 """A server of one's own, beside others on the same machine."""
 
+import os
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -24,3 +26,21 @@ def test_a_port_that_was_asked_for_and_is_taken_is_an_error() -> None:
     """The server does not move to another port without a word."""
     with EmbeddedValkey() as first, pytest.raises(DistqError, match="Address already in use"):
         EmbeddedValkey(port=first.port).start()
+
+
+def test_a_start_that_is_interrupted_leaves_no_server_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C is for the process that starts it; nor are files left."""
+    server = EmbeddedValkey()
+    begun: list[tuple[int, Path]] = []
+
+    def interrupt() -> bool:
+        begun.append((server.pid, Path(server._folder or "")))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(server, "_answers", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        server.start()
+    ((pid, folder),) = begun
+    assert not folder.exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
