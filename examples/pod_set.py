@@ -79,6 +79,8 @@ def reconcile(request: Request) -> Result | None:
     except (FailedCreate, FailedDelete) as error:
         report(pod_set, pods, error)
         raise
+    if request.cancelled.is_set():
+        return None  # another worker has the item by now, and says what it finds
     report(pod_set, pods)
     return look_again(pod_set, pods)
 
@@ -108,7 +110,7 @@ def claim(pod_set: Object) -> list[Object]:
         if not selects(pod_set, pod):
             release(pod_set, pod)
     adopted = [adopt(pod_set, pod) for pod in lost]
-    return [pod for pod in own + adopted if pod and selects(pod_set, pod)]
+    return [pod for pod in own + adopted if pod and is_active(pod) and selects(pod_set, pod)]
 
 
 def require_alive(pod_set: Object) -> None:

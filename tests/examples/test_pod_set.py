@@ -271,6 +271,43 @@ def test_an_older_cache_makes_no_second_pod(play: Play, monkeypatch: pytest.Monk
 
 
 @ON_THE_EMULATOR
+def test_who_has_lost_the_claim_creates_no_more_pods_and_leaves_the_status(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another worker has it: that one says what it finds."""
+    with monkeypatch.context() as patched:
+        patched.setattr(example, "create", lambda *_: None)
+        play.begin(replicas=4)
+    before, request, create = play.status(), Request(play.key), example.create
+
+    def lose(pod_set: Object, name: str) -> Object | None:
+        request.cancelled.set()
+        return create(pod_set, name)
+
+    monkeypatch.setattr(example, "create", lose)
+    reconcile(request)
+    assert len(play.own()) == 1
+    assert play.status() == before
+
+
+@ON_THE_EMULATOR
+def test_a_pod_that_ends_as_it_is_adopted_does_not_count(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The answer of the API server is newer than the cache."""
+    play.begin(replicas=0)
+    adopt = example.adopt
+
+    def end_before(pod_set: Object, pod: Object) -> Object | None:
+        play.client.patch_status(pod, {"phase": "Succeeded"})
+        return adopt(pod_set, pod)
+
+    monkeypatch.setattr(example, "adopt", end_before)
+    play.client.create(new_pod(play.namespace, "orphan", LABELS))
+    play.run()
+    assert "orphan" in play.pods()
+    assert play.counts() == (0, 0, 0)
+
+
+@ON_THE_EMULATOR
 def test_a_pod_counts_as_available_when_it_was_ready_for_long(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
