@@ -215,7 +215,7 @@ class Indexer:
     def _index(self, name: str) -> dict[str, set[str]]:
         if name not in self._indices:
             there = ", ".join(sorted(self._indices)) or "none"
-            raise ConfigError(f'no index "{name}": there are {there}. Add it to the indexers.')
+            raise ConfigError(f'no index "{name}" (has: {there}). Add it to the indexers.')
         return self._indices[name]
 
 

@@ -85,7 +85,7 @@ def test_what_a_cluster_needs_of_it_is_printed(project: Path) -> None:
     )
     rights = {resource: rule["verbs"] for rule in worker["rules"] for resource in rule["resources"]}
     assert rights["configmaps"] == ["get", "create", "patch"]
-    assert rights["crontabs/status"] == ["update"]
+    assert rights["crontabs/status"] == ["patch"]
 
 
 def test_its_installation_names_what_it_needs(project: Path) -> None:

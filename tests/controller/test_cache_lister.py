@@ -125,7 +125,7 @@ def test_only_what_is_cached_has_a_lister(connection: Connection) -> None:
     with pytest.raises(ConfigError, match=r"no lister of v1/Pod: foos watches nothing"):
         controller_of(queue=queue).lister("v1/Pod")
     reader = controller.lister("v1/Pod")
-    with pytest.raises(ConfigError, match=r'no index "size" of v1/Pod: there are color, namespace. Add it'):
+    with pytest.raises(ConfigError, match=r'no index "size" of v1/Pod \(has: color, namespace\)\. Add it'):
         reader.by_index("size", "2")
     for read in (lambda: reader.get("dev/a"), lambda: reader.list("dev")):
         with pytest.raises(ConfigError, match=r'no v1/Pod of namespace "dev" is cached: .* prod. Add it'):

@@ -90,7 +90,7 @@ def test_an_unknown_index_is_named(indexer: Indexer) -> None:
         lambda: indexer.list_index_func_values("node"),
         lambda: indexer.index("node", pod("a")),
     ):
-        with pytest.raises(ConfigError, match='no index "node": there are app'):
+        with pytest.raises(ConfigError, match=r'no index "node" \(has: app'):
             ask()
 
 

@@ -71,7 +71,7 @@ class CacheLister(Lister):
         if name not in self._watch.indexers:
             there = ", ".join(sorted([NAMESPACE_INDEX, *self._watch.indexers]))
             raise ConfigError(
-                f'no index "{name}" of {self._watch.resource}: there are {there}. Add it to the indexers.'
+                f'no index "{name}" of {self._watch.resource} (has: {there}). Add it to the indexers.'
             )
 
         index = self._caches[0].caching.indices[name]
