@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from distq.cli.durations import Seconds
 from distq.cli.help import command
 from distq.cli.options import with_settings
 from distq.cli.output import note, print_json, print_table
@@ -52,7 +53,7 @@ class Figure:
 
 @command("distq bench --seconds 10")
 @click.option(
-    "--seconds", type=click.FloatRange(2, 600), default=20.0, show_default=True, help="How long it measures."
+    "--seconds", type=Seconds(2, 600), default=20.0, show_default=True, help="How long it measures."
 )
 @with_settings()
 def bench(*, settings: Settings, as_json: bool, seconds: float) -> None:

@@ -146,6 +146,8 @@ def _check_cluster(needs: _Needs) -> Iterator[str]:
 
 def _check_resource(client: "Client", resource: str, namespace: str | None) -> str:
     """List one object, and watch for a second, as an informer does."""
+    from distq.client.resources import UnknownResource
+
     what = resource if namespace is None else f"{resource} in {namespace}"
     may = "list"
     try:
@@ -154,6 +156,8 @@ def _check_resource(client: "Client", resource: str, namespace: str | None) -> s
         may = "watch"
         with client.stream(path, query={"watch": "1", "timeoutSeconds": "1"}, read_timeout=5.0):
             pass
+    except UnknownResource as error:
+        return f"FAIL  cannot watch {what}: unknown to the API server. {error.remedy}"
     except ApiError as error:
         return f"FAIL  may not {may} {what}: {error}"
     return f"OK    may list and watch {what}"

@@ -9,6 +9,16 @@ from distq.wording import age
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
+class Seconds(click.FloatRange):
+    """A number of seconds, as the settings have it."""
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds; show those who write a unit how to do without."""
+        if re.fullmatch(r"\d+(\.\d+)?[a-z]+", str(value)):
+            self.fail(f"{value!r} has a unit. Give seconds, such as 90.", param, ctx)
+        return float(super().convert(value, param, ctx))
+
+
 class Duration(click.ParamType):  # type: ignore[type-arg]  # newer versions of click have one
     """90s, 10m, 1h or 2d, as seconds."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from distq.cli.durations import Seconds
 from distq.cli.help import SharedOption, with_parameters
 from distq.config import Settings, lease_name
 
@@ -30,12 +31,12 @@ _HELP: dict[str, tuple[Any, str]] = {
     "prefix": (str, "Begins the names of all keys."),
     "lease_name": (str, "The Lease that informers compete for."),
     "lease_namespace": (str, "Its namespace."),
-    "lease_duration": (float, "Seconds until followers take over."),
-    "renew_deadline": (float, "Seconds until the leader gives up."),
-    "retry_period": (float, "Seconds between tries."),
+    "lease_duration": (Seconds(), "Seconds until followers take over."),
+    "renew_deadline": (Seconds(), "Seconds until the leader gives up."),
+    "retry_period": (Seconds(), "Seconds between tries."),
     "concurrency": (int, "Reconciles at a time in this process."),
     "fleet_concurrency": (int, "Reconciles at a time in all processes."),
-    "grace_period": (float, "Seconds that running reconciles get after SIGTERM."),
+    "grace_period": (Seconds(), "Seconds that running reconciles get after SIGTERM."),
     "revision": (str, "A new revision enqueues every object once."),
     "http_address": (str, "ADDRESS:PORT of /metrics, /healthz and /readyz."),
     "log_level": (click.Choice(["debug", "info", "warning", "error"]), "Lowest level that distq logs."),

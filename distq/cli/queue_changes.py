@@ -11,7 +11,7 @@ import click
 
 from distq.cli.audited import DID, audited
 from distq.cli.completion import complete_queue
-from distq.cli.durations import Duration
+from distq.cli.durations import Duration, Seconds
 from distq.cli.help import command
 from distq.cli.options import with_settings
 from distq.cli.output import escape, note, print_json
@@ -90,7 +90,7 @@ def _wait_until_idle(inspector: "Inspector", queue: str) -> None:
 @click.option("--wait", is_flag=True, help="Return when everything is listed and enqueued.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
+    type=Seconds(min=0),
     default=600.0,
     show_default=True,
     help="Seconds to wait at most.",

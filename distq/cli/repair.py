@@ -8,6 +8,7 @@ import click
 from distq.cli.audited import audited
 from distq.cli.chosen_items import ChosenItems, holder, with_choice
 from distq.cli.completion import complete_key, complete_queue
+from distq.cli.durations import Seconds
 from distq.cli.help import command
 from distq.cli.items import remedy
 from distq.cli.options import with_settings
@@ -21,7 +22,7 @@ from distq.wording import counted
 @click.argument("queue", shell_complete=complete_queue)
 @click.argument("keys", nargs=-1, shell_complete=complete_key, required=True, metavar="KEY...")
 @click.option("--priority", type=click.IntRange(-900, 900), default=0, show_default=True)
-@click.option("--after", type=click.FloatRange(min=0), help="Seconds to wait before.")
+@click.option("--after", type=Seconds(min=0), help="Seconds to wait before.")
 @with_settings()
 def add(
     *, settings: Settings, as_json: bool, queue: str, keys: Sequence[str], priority: int, after: float | None

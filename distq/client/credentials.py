@@ -77,7 +77,8 @@ def _load_service_account(configuration: "Configuration") -> None:
     except ConfigException as error:
         if "host/port" in str(error):
             raise ConfigError(
-                'no cluster: KUBECONFIG unset, not in a pod. Set it or try "distq sandbox".'
+                f"no cluster: KUBECONFIG unset, no {HOME_KUBECONFIG}, not in a pod. "
+                'Set it or try "distq sandbox".'
             ) from None
         cause = str(error).rstrip(".")
         raise ConfigError(f"no cluster: in a pod, but: {cause}. Mount a service account.") from None

@@ -44,8 +44,10 @@ class RedisUrl:
         """Read a URL that messages call ``name``; raise ConfigError for one that cannot work."""
         scheme, separator, _ = url.partition("://")
         scheme = scheme if re.fullmatch(r"[a-z+]{1,16}", scheme) else ""  # else it may be half a password
-        if not separator or scheme not in SCHEMES.replace(",", "").split():
-            raise ConfigError(f'bad {name}: unknown scheme "{scheme if separator else ""}". Use {SCHEMES}.')
+        if not separator:
+            raise ConfigError(f"bad {name}: no scheme. Begin it with redis:// or rediss://.")
+        if scheme not in SCHEMES.replace(",", "").split():
+            raise ConfigError(f'bad {name}: unknown scheme "{scheme}". Use {SCHEMES}.')
         topology = scheme.partition("+")[2] or "standalone"
         try:
             return cls._one(url) if topology == "standalone" else cls._many(url)

@@ -84,6 +84,25 @@ def test_unknown_scheme(distq: CommandLine) -> None:
     )
 
 
+def test_no_scheme(distq: CommandLine) -> None:
+    """An address alone is no URL, and what stands before its port may be half a password."""
+    _fails(
+        distq,
+        "bad DISTQ_REDIS_URL: no scheme. Begin it with redis:// or rediss://.",
+        "queues",
+        DISTQ_REDIS_URL="db:6379",
+    )
+
+
+@pytest.mark.parametrize("arguments", ["worker foos --grace-period 30s", "add foos web --after 5m"])
+def test_seconds_have_no_unit(distq: CommandLine, arguments: str) -> None:
+    """As in a setting, where 30s is refused, too."""
+    *command, option, given = arguments.split()
+    done = distq(*command, option, given)
+    refused = f"distq: Invalid value for '{option}': '{given}' has a unit. Give seconds, such as 90. "
+    assert (done.returncode, done.stderr[: len(refused)]) == (2, refused)
+
+
 def test_no_module(distq: CommandLine) -> None:
     """Where it was looked for is said."""
     _fails(
@@ -110,7 +129,7 @@ def test_no_cluster(distq: CommandLine) -> None:
     distq.module("foos", CONTROLLER)
     _fails(
         distq,
-        'no cluster: KUBECONFIG unset, not in a pod. Set it or try "distq sandbox".',
+        'no cluster: KUBECONFIG unset, no ~/.kube/config, not in a pod. Set it or try "distq sandbox".',
         "informer",
         "foos",
     )

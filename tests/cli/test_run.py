@@ -141,7 +141,9 @@ def test_check_tells_what_is_wrong(distq: CommandLine, redis: Connection, tmp_pa
         done = distq("check", "foos", "--json", KUBECONFIG=kubeconfig)
         findings = [json.loads(line) for line in done.stdout.splitlines()]
         assert done.returncode == 1
-        assert [each["finding"][:12] for each in findings if each["level"] == "FAIL"] == ["may not list"]
+        assert [each["finding"] for each in findings if each["level"] == "FAIL"] == [
+            "cannot watch example.com/v1/Foo: unknown to the API server. Apply its CRD first."
+        ]
         assert done.stderr == "distq: 1 problem\n"
     assert distq("check", DISTQ_REDIS_URL="redis://127.0.0.1:1").returncode == 1
 

@@ -354,7 +354,9 @@ def test_no_cluster_is_one_line_with_a_remedy() -> None:
     """Without any configuration the first use says what to set."""
     with pytest.raises(ConfigError) as caught:
         Client().get("v1/Pod", "default/web")
-    assert str(caught.value) == 'no cluster: KUBECONFIG unset, not in a pod. Set it or try "distq sandbox".'
+    assert str(caught.value) == (
+        'no cluster: KUBECONFIG unset, no ~/.kube/config, not in a pod. Set it or try "distq sandbox".'
+    )
 
 
 @pytest.mark.usefixtures("no_cluster")

@@ -58,7 +58,7 @@ def test_the_traceback_is_logged_at_the_attempts_1_2_4_and_8(kind: str) -> None:
     def reconcile(request: Request) -> None:
         attempts.append(request.attempt)
         if request.attempt < 10:
-            raise ValueError("no")
+            raise ValueError("no.")
 
     with logged(TextFormatter()) as text:
         run(handler(kind, reconcile), "default/web", until=lambda: attempts == list(range(1, 11)))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import click
 
+from distq.cli.durations import Seconds
 from distq.cli.help import command
 from distq.cli.output import note, print_json
 from distq.cli.signals import leave_on_signals
@@ -16,7 +17,7 @@ TERMINATED = 143
 
 @command("distq demo --objects 500 --duration 30")
 @click.option("--objects", type=click.IntRange(min=1), default=200, show_default=True)
-@click.option("--duration", type=click.FloatRange(min=5), default=15, show_default=True, help="Seconds.")
+@click.option("--duration", type=Seconds(min=5), default=15, show_default=True, help="Seconds.")
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False, resolve_path=True),

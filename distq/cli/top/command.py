@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from distq.cli.audited import DID, audited
+from distq.cli.durations import Seconds
 from distq.cli.help import command
 from distq.cli.options import with_settings
 from distq.cli.output import escape
@@ -38,7 +39,7 @@ class _Question(NamedTuple):
 
 
 @command("distq top")
-@click.option("--interval", type=click.FloatRange(min=0.1), default=2.0, show_default=True, help="Seconds.")
+@click.option("--interval", type=Seconds(min=0.1), default=2.0, show_default=True, help="Seconds.")
 @with_settings()
 def top(*, settings: Settings, as_json: bool, interval: float) -> None:
     """Watch all queues and their items in this terminal, and repair them by a key."""

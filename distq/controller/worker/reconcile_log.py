@@ -29,7 +29,7 @@ def log_reconcile(name: str, queue: TurnQueue, settlement: Settlement, dispositi
     }
     shown: BaseException | None = None
     if isinstance(outcome, Retry | Park):
-        level, what = logging.WARNING, f"failed: {_one_line(outcome.error)}"
+        level, what = logging.WARNING, f"failed: {_one_line(outcome.error).removesuffix('.')}"
         fields["error"] = outcome.error
         if outcome.traceback and (debug or _is_power_of_two(request.attempt)):
             shown, fields["traceback"] = outcome.cause, outcome.traceback
