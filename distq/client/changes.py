@@ -113,10 +113,12 @@ def patch_status(client: "Client", zeros: DroppedZeros, obj: Object, status: Map
     version that was read.
     """
     read = status_as_read(obj)
-    if not isinstance(status, Mapping) or status is read:
+    if not isinstance(status, Mapping):
+        raise ConfigError(f"bad status of {title(obj)}: {status!r:.80} is no dict. Give the fields to set.")
+    if status is read:
         raise ConfigError(
-            f"bad status of {title(obj)}: not a dict, or the object's own, which differs from nothing. "
-            "Give what shall be there."
+            f"bad status of {title(obj)}: it is the object's own, so no change of it can be seen. "
+            "Give the fields to set in a new dict."
         )
     resource = resource_text(obj)
     if not _difference(read, zeros.without(resource, status, read)):
