@@ -1,6 +1,7 @@
 """Durations as people write them on the command line, and as its tables show them."""
 
 import re
+from typing import Any
 
 import click
 
@@ -12,7 +13,7 @@ _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 class Seconds(click.FloatRange):
     """A number of seconds, as the settings have it."""
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Return seconds; show those who write a unit how to do without."""
         if re.fullmatch(r"\d+(\.\d+)?[a-z]+", str(value)):
             self.fail(f"{value!r} has a unit. Give seconds, such as 90.", param, ctx)
