@@ -157,8 +157,8 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Use two processes more than there are processors, since most of a test is waiting for others."""
-    return 0 if _names_files(config) else len(os.sched_getaffinity(0)) + 2
+    """Use four processes more than there are processors, since most of a test is waiting for others."""
+    return 0 if _names_files(config) else len(os.sched_getaffinity(0)) + 4
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -32,7 +32,7 @@ SEEN_BY_ALL = {
 def test_random_calls_do_what_the_specification_says(connection: Connection) -> None:
     """Twelve items, four processes at a time: each reply and all of Redis are as specified."""
     seen: Counter[str] = Counter()
-    run(lambda: QueueMachine(connection, seen), examples=examples_of(desk=6, ci=30), steps=250)
+    run(lambda: QueueMachine(connection, seen), examples=examples_of(desk=3, ci=30), steps=250)
     if IN_CI:
         # Examples may end early, and a run's examples resemble each other: what is rare may be missing.
         while seen["steps"] <= 7_000 or (never_in(seen) and seen["steps"] <= 60_000):
