@@ -106,6 +106,10 @@ def test_of_a_page(redis_server, number):
 def test_of_a_promise(redis_server):
     pass
 
+@pytest.mark.slow
+def test_that_takes_long(redis_server):
+    pass
+
 @pytest.mark.night
 def test_that_takes_the_night(redis_server):
     pass
@@ -114,13 +118,13 @@ def test_that_takes_the_night(redis_server):
 
 @pytest.mark.parametrize(
     ("of_pages", "of_the_queue", "arguments", "ci"),
-    [(33, 93, ["tests"], "true"), (31, 31, ["tests"], ""), (93, 93, ["--every-server", "tests"], "")],
+    [(34, 94, ["tests"], "true"), (31, 31, ["tests"], ""), (93, 93, ["--every-server", "tests"], "")],
     ids=["CI", "desk", "every server"],
 )
 def test_what_asks_nothing_of_redis_runs_on_one_server_of_each_kind(
     tmp_path: Path, of_pages: int, of_the_queue: int, arguments: list[str], ci: str
 ) -> None:
-    """All kinds have their share; in CI promises run on each, as does what asks something of Redis."""
+    """All kinds have their share; in CI promises run on each, as does what asks Redis and is not slow."""
     for folder in ("dashboard", "workqueue"):
         (tmp_path / "tests" / folder).mkdir(parents=True)
         (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(SERVERS)

@@ -91,15 +91,16 @@ def _of_other_servers(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return what another run of the same test makes needless: most ask nothing of Redis itself.
 
     Such a test runs on one kind, which its name picks, so that each suite runs on all of them; at a desk all
-    tests do, on the kinds that are there. In CI promises of client-go and controller-runtime run on each.
+    tests do, on the kinds that are there. In CI promises of client-go and controller-runtime run on each, and
+    so does what asks something of Redis unless it is slow: that runs on each in the night.
     """
     runs: dict[str, dict[str, pytest.Item]] = defaultdict(dict)
     for item in items:
         kind = _kind_of(item)
         if kind is None:
             continue
-        asks_redis = item.nodeid.startswith(_ON_EVERY_SERVER) or item.get_closest_marker("conformance")
-        if not (IN_CI and asks_redis):
+        asks_redis = item.nodeid.startswith(_ON_EVERY_SERVER) and not item.get_closest_marker("slow")
+        if not (IN_CI and (asks_redis or item.get_closest_marker("conformance"))):
             runs[item.nodeid.replace(kind, "")][kind] = item
     return [
         item
