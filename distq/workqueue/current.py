@@ -8,9 +8,8 @@ from distq.workqueue.interface import Request
 _current: ContextVar[tuple[str, Request] | None] = ContextVar("distq_current_request", default=None)
 
 
-def enter(queue: str, request: Request) -> None:
-    """Note that this thread or task, and tasks that it starts, reconcile this request of the queue."""
-    _current.set((queue, request))
+enter = _current.set
+"""Note that this thread or task, and tasks that it starts, reconcile a (queue, request)."""
 
 
 def current_request() -> Request | None:

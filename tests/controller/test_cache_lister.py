@@ -338,7 +338,7 @@ def test_a_cancelled_reconcile_waits_no_longer(scene: Scene) -> None:
     errors: list[BaseException] = []
 
     def reconcile() -> None:
-        enter(QUEUE, request)
+        enter((QUEUE, request))
         try:
             lister(scene).list()
         except CacheNotSynced as error:

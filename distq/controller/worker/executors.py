@@ -305,15 +305,19 @@ class ThreadExecutor(Executor):
         """Reconcile what comes. A quick handler's items pay for each step here, so their path has few."""
         slot.thread, forks = threading.get_ident(), _forks.count
         reconcile, now, spans = self._reconcile, self._now, self._spans
+        enter, is_watched = current.enter, self._timeout is not None or self._max_hold is not None
         while (request := self._backlog.get()) is not None:
             # in a context without what handlers have left in that of the thread
             if request is _Task.DISPATCH and (request := Context().run(self._dispatch)) is None:
                 return
             started = now()
-            slot.begin(request, started)
+            if is_watched:
+                slot.begin(request, started)
+            else:
+                slot.request = request
             result: object = NOT_STARTED
             if not is_cancelled(request, started):
-                current.enter(self._name, request)
+                enter((self._name, request))
                 if spans is not None:
                     spans.begin(request)
                 try:
@@ -322,7 +326,11 @@ class ThreadExecutor(Executor):
                     result = error_of_handler(error)
             if _forks.count != forks:
                 return  # the child of a fork in the handler: what waits here is its parent's
-            decides = slot.end()  # before the clock is read: a check cancels nothing that ended in time
+            # before the clock is read: a check cancels nothing that ended in time
+            if is_watched:
+                decides = slot.end()
+            else:
+                decides, slot.request = True, None
             ended = now()
             took = ended - started
             if decides:

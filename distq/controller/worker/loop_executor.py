@@ -74,7 +74,7 @@ class LoopExecutor(Executor):
         task = cast("asyncio.Task[None]", asyncio.current_task())
         # not at create_task: a task cancelled before its first step would never report
         self._running[id(request)] = request, task
-        current.enter(self._name, request)  # a task has a context of its own
+        current.enter((self._name, request))  # a task has a context of its own
         started, timed_out = self._now(), False
         limit: asyncio.Timeout | None = None
         result: object = NOT_STARTED
