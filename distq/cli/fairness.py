@@ -31,5 +31,6 @@ def fair(*, settings: Settings, as_json: bool, queue: str, by: str) -> None:
         click.echo(
             "the namespaces take turns, also with the items that wait"
             if fair_by
-            else "waiting items keep their places, new ones come behind them"
+            else "waiting items keep their places, new ones come behind them; "
+            'a program that says fair_by="namespace" runs on, but does not start again'
         )

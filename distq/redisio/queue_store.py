@@ -1,7 +1,6 @@
 """One queue in Redis: its keys, its scripts by name, and plain reads."""
 
 import copy
-import logging
 import math
 import re
 import time
@@ -11,20 +10,18 @@ from typing import Any
 from distq.errors import ConfigError, LayoutTooNew, RedisRefused
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.fairness import Fairness
 from distq.redisio.keys import (
     LAYOUT,
     is_queue_name,
     queue_key,
     queues_key,
-    shown,
     text_of,
     validate_key,
     validate_queue_name,
 )
 from distq.redisio.limits import BATCH_LIMIT, REPAIR_LIMIT
 from distq.redisio.registration import QueueRegistration, is_registered
-
-_logger = logging.getLogger("distq.queue")
 
 _VERSION = re.compile(rb"\d{1,4}")
 """A layout; what is none was written by no distq, and the next session writes its own over it."""
@@ -33,13 +30,16 @@ _VERSION = re.compile(rb"\d{1,4}")
 class QueueStore:
     """A queue as the scripts see it; holds no state but which queue it is, and that people know it.
 
-    With ``fair_by`` its first call makes the queue fair.
+    With ``fair_by`` its first call makes the queue fair, or raises ConfigError where a user or another
+    program said otherwise before; see ``Fairness``.
     """
 
-    def __init__(self, connection: Connection, name: str, *, fair_by: str = "") -> None:
+    def __init__(
+        self, connection: Connection, name: str, *, fair_by: str = "", is_refused: bool = True
+    ) -> None:
         self.connection = connection
         self.name = validate_queue_name(name)
-        self._fair_by = fair_by
+        self._fairness = Fairness(name, fair_by, is_refused=is_refused)
         self._keys: dict[str, str] = {}
         self._keys_of: dict[str, list[Argument]] = {}
         """What each script needs of them, as it is sent."""
@@ -165,29 +165,25 @@ class QueueStore:
         (layout,) = self.read(("HGET", "meta", "layout"))
         if layout is not None and _VERSION.fullmatch(layout) and int(layout) > LAYOUT:
             raise self._too_new(layout.decode())
+        if self._fairness.fair_by:
+            self._share()  # before the registration, which lets the next calls pass
         self._registration.renew(self.connection)
-        if self._fair_by:
-            self._share()
 
     def _share(self) -> None:
         """Make the queue fair, as its handle says, unless memory is full: then the next look does.
 
-        What a user or a newer distq said about it stays; that is logged once.
+        What a user or another program said about it stays. Raises ConfigError where that differs.
         """
         script = scripts.load("fair_by")
-        inputs = script.bind(self.key, {"fair_by": self._fair_by})
+        inputs = script.bind(self.key, {"fair_by": self._fairness.fair_by})
         try:
             fair_by = self.connection.evaluate(script.source, script.sha, inputs)
         except RedisRefused as error:
             if "is full" not in str(error):
                 raise
-            return
-        if text_of(fair_by) != self._fair_by:
-            _logger.warning(
-                "queue %s: fair by %s, not %s, as was said before. Leave out fair_by, or: distq fair %s %s",
-                *(self.name, shown(fair_by), self._fair_by, self.name, self._fair_by),
-            )
-            self._fair_by = ""
+            self._fairness.begin()  # only where nothing was said is there anything to write
+        else:
+            self._fairness.compare(fair_by)
 
     def _too_new(self, layout: str) -> LayoutTooNew:
         return LayoutTooNew(

@@ -10,7 +10,7 @@ class StreamKeys(QueueStore):
     """A queue whose known set, cache and index are those of one stream."""
 
     def __init__(self, connection: Connection, queue: str, stream: str, *, fair_by: str = "") -> None:
-        super().__init__(connection, queue, fair_by=fair_by)
+        super().__init__(connection, queue, fair_by=fair_by, is_refused=False)
         self.stream = stream
 
     def key(self, name: str) -> str:

@@ -49,7 +49,11 @@ class TooLarge:
 
 
 class StreamStore:
-    """One stream of one queue; with ``fair_by`` its first call makes the queue fair."""
+    """One stream of one queue.
+
+    With ``fair_by`` its first call makes the queue fair; where a user or another program said otherwise
+    before, that is logged.
+    """
 
     def __init__(self, connection: Connection, queue: str, stream: str, *, fair_by: str = "") -> None:
         self.stream = stream

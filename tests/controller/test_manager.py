@@ -362,6 +362,21 @@ class TestRefusals:
             Manager([Controller("foos", lambda _: None)]).run(workers=False)
 
     @one_redis
+    def test_a_queue_that_a_user_made_unfair(self, connection: Connection) -> None:
+        """A worker whose code says otherwise does not start; one that runs goes on."""
+        controller = Controller("foos", lambda _: None, fair_by="namespace")
+        with managing(Manager([controller], redis=connection), informer=False) as running:
+            eventually(lambda: connection.execute("HLEN", "distq:{foos}:workers") == 1)
+            assert Inspector(connection).fair_by("foos", None) == "namespace"
+            Queue("foos", connection).add("ns/a")
+            eventually(lambda: connection.execute("ZCARD", "distq:{foos}:ready") == 0)
+            with pytest.raises(ConfigError, match="the queue foos is fair by none"):
+                Manager([Controller("foos", lambda _: None, fair_by="namespace")], redis=connection).run(
+                    informer=False
+                )
+        assert running.error is None
+
+    @one_redis
     def test_running_it_twice(self, connection: Connection) -> None:
         """A Manager that ended stays ended (controller-runtime: started more than once)."""
         manager = Manager([Controller("foos", lambda _: None)], redis=connection)

@@ -8,10 +8,12 @@ import pytest
 from distq.controller.controller import Controller
 from distq.errors import ConfigError, RedisRefused
 from distq.inspector.inspector import Inspector
+from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.limits import FAIR_LOOK
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.scores import decode_order
+from distq.redisio.stream_store import Committed, StreamStore
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from tests.support.claims import finish_all, nothing_to_claim
@@ -245,17 +247,61 @@ def test_a_plain_queue_has_the_order_of_its_adds_and_no_more_keys(connection: Co
     assert finish_all(queue)[-1] == "light/a"
 
 
-def test_a_user_ends_that_a_queue_is_fair(connection: Connection, caplog: pytest.LogCaptureFixture) -> None:
-    """What waits keeps its place, what is added then comes behind it; a handle does not change that."""
+def test_a_user_ends_that_a_queue_is_fair(connection: Connection) -> None:
+    """What waits keeps its place, what is added then comes behind it."""
     queue, inspector = Queue("foos", connection, fair_by="namespace"), Inspector(connection)
     queue.add("a/1", "a/2", "a/3", "b/1")
     assert inspector.fair_by("foos", None) == "namespace"
-    Queue("foos", connection, fair_by="namespace").add("c/1")
-    assert "queue foos: fair by none, not namespace, as was said before" in caplog.text
+    queue.add("c/1")
     assert finish_all(queue) == ["a/1", "b/1", "a/2", "a/3", "c/1"]
     assert inspector.fair_by("foos", "namespace") is None
     with pytest.raises(ConfigError, match=r"bad fair_by .flow.\. Give namespace, or None"):
         inspector.fair_by("foos", "flow")
+
+
+def test_a_handle_that_says_otherwise_than_its_queue_is_refused(connection: Connection) -> None:
+    """At each call, before it changes anything, and with both ways out; others take what the queue has."""
+    Queue("foos", connection, fair_by="namespace").add("a/1")
+    Inspector(connection).fair_by("foos", None)
+    queue = Queue("foos", connection, fair_by="namespace")
+    for call in (lambda: queue.add("a/2"), lambda: queue.get(timeout=0), lambda: queue.forget("a/1")):
+        with pytest.raises(ConfigError, match="queue foos is fair by none") as refused:
+            call()
+        assert "Leave out fair_by, or run: distq fair foos namespace" in str(refused.value)
+    assert finish_all(Queue("foos", connection)) == ["a/1"]
+    Inspector(connection).fair_by("foos", "namespace")
+    queue.add("a/3")
+    assert finish_all(queue) == ["a/3"]
+
+
+def test_a_handle_that_has_begun_goes_on_whatever_its_queue_becomes(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A user changes it where something is wrong already: no process ends by that, and one line says so."""
+    monkeypatch.setattr("distq.redisio.registration.REGISTRATION_PERIOD", 0.0)  # each call looks again
+    queue, inspector = Queue("foos", connection, fair_by="namespace"), Inspector(connection)
+    queue.add("a/1", "a/2", "b/1")
+    held = claim(queue, 1)[0]
+    inspector.fair_by("foos", None)
+    queue.add("c/1")
+    queue.done(held)
+    assert finish_all(queue) == ["b/1", "a/2", "c/1"]
+    assert caplog.text.count("queue foos: fair by none now, not namespace as this process says") == 1
+    inspector.fair_by("foos", "namespace")
+    queue.add("a/3", "a/4", "b/2")
+    assert finish_all(queue) == ["a/3", "b/2", "a/4"]
+
+
+def test_a_stream_hands_its_events_over_whatever_the_queue_is_fair_by(
+    connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may begin long after its process, and events have no other way into the queue."""
+    Queue("foos", connection).add("a/1")
+    Inspector(connection).fair_by("foos", None)
+    stream = StreamStore(connection, "foos", "pods", fair_by="namespace")
+    commit = Commit(epoch="1", after="", new="5", batch="b1", keys=["a/2"], known={"a/2": "1"})
+    assert stream.commit(commit) == Committed(1)
+    assert "queue foos: fair by none now, not namespace as this process says" in caplog.text
 
 
 @pytest.mark.parametrize("who", ["a handle", "a user"])
@@ -362,14 +408,13 @@ def test_suspects_take_part_once_their_queue_is_fair(connection: Connection, ser
     assert float(last) <= float(store.read(("ZSCORE", "ready", first))[0])
 
 
-def test_another_way_to_share_is_left_as_it_is(
-    connection: Connection, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A newer distq may have made the queue fair by something else: a line says by what."""
+def test_another_way_to_share_is_left_as_it_is(connection: Connection) -> None:
+    """A newer distq may have made the queue fair by something else: the error says by what."""
     connection.execute("HSET", QueueStore(connection, "foos").key("meta"), "fair_by", "owner")
-    queue = Queue("foos", connection, fair_by="namespace")
+    with pytest.raises(ConfigError, match="queue foos is fair by owner"):
+        Queue("foos", connection, fair_by="namespace").add("a/1")
+    queue = Queue("foos", connection)
     queue.add("a/1")
-    assert "queue foos: fair by owner, not namespace" in caplog.text
     assert finish_all(queue) == ["a/1"]
     with pytest.raises(ConfigError, match="Give namespace, or None"):
         Queue("foos", connection, fair_by="owner")

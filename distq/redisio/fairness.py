@@ -1,0 +1,45 @@
+"""What a handle says its queue is fair by, beside what the queue is."""
+
+import logging
+
+from distq.errors import ConfigError
+from distq.redisio.keys import shown
+
+_logger = logging.getLogger("distq.queue")
+
+
+class Fairness:
+    """The word of one handle; all stores of the handle share it.
+
+    It is refused at the first look at a queue that is fair by something else: a program that says one thing
+    and does another would be noticed in the next incident. A handle that has begun goes on and logs the
+    difference, since what a user changes in an emergency must end no process. So does the leader's stream:
+    it may begin in a process that has waited for long, and events have no other way.
+    """
+
+    def __init__(self, queue: str, fair_by: str, *, is_refused: bool = True) -> None:
+        self.fair_by = fair_by
+        self._queue = queue
+        self._has_begun = not is_refused
+        self._differed_from = fair_by
+
+    def begin(self) -> None:
+        """Go on from now on, whatever the queue becomes."""
+        self._has_begun = True
+
+    def compare(self, queue_is_fair_by: str | bytes) -> None:
+        """Log that the queue differs, once. Raises ConfigError at the first look."""
+        is_so = shown(queue_is_fair_by)
+        if is_so != self.fair_by and not self._has_begun:
+            raise ConfigError(
+                f"bad fair_by {self.fair_by!r}: the queue {self._queue} is fair by {is_so:.80}, as a user or "
+                f"another program said. Leave out fair_by, or run: distq fair {self._queue} {self.fair_by}"
+            )
+        self.begin()
+        if is_so not in (self.fair_by, self._differed_from):
+            _logger.warning(
+                "queue %s: fair by %s now, not %s as this process says. It goes on; a worker or producer "
+                "that starts is refused. Leave out fair_by, or run: distq fair %s %s",
+                *(self._queue, is_so, self.fair_by, self._queue, self.fair_by),
+            )
+        self._differed_from = is_so
