@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
-from distq.errors import DistqError, RedisError
+from distq.errors import DistqError, LayoutTooNew, RedisError
 from distq.inspector.info import AuditSource
 from distq.redisio.audit_log import AuditLog
 from distq.redisio.connection import Connection
@@ -73,6 +73,8 @@ class Audit:
 def _begin(log: AuditLog, fields: dict[str, str | None]) -> str | None:
     try:
         return log.begin(fields)
+    except LayoutTooNew:  # the action would be refused, too
+        raise
     except RedisError as error:
         logger.warning("Redis did not take an action into the audit: %s", error)
         return None

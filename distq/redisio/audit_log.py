@@ -40,7 +40,8 @@ class AuditLog:
         self._store = store
 
     def begin(self, fields: Fields) -> str:
-        """Write an action before it is done; return the id of its entry."""
+        """Write an action before it is done; return the id of its entry. Raises LayoutTooNew."""
+        self._impatient.require_known_layout()
         (written,) = self._impatient.read(_add(fields, AUDIT_ENTRIES))
         return str(written.decode())
 

@@ -64,7 +64,7 @@ class QueueStore:
         try:
             return self.connection.evaluate(loaded.source, loaded.sha, arguments)
         except RedisRefused as error:
-            self._require_known_layout(error)
+            self._require_layout_of(error)
             raise
 
     def run_and_wait(
@@ -79,7 +79,7 @@ class QueueStore:
         try:
             reply, seen_by = self.connection.evaluate_and(loaded.source, loaded.sha, arguments, wait)
         except RedisRefused as error:
-            self._require_known_layout(error)
+            self._require_layout_of(error)
             raise
         return reply, seen_by
 
@@ -94,7 +94,7 @@ class QueueStore:
             self._keys_of[script] = loaded.keys_by(self.key)
         return loaded, [*self._keys_of[script], *loaded.values_of(inputs)]
 
-    def _require_known_layout(self, error: RedisRefused) -> None:
+    def _require_layout_of(self, error: RedisRefused) -> None:
         """Raise LayoutTooNew if that is why a script refused."""
         if "LAYOUT " in str(error.__context__):
             raise self._too_new(str(error.__context__).rpartition("LAYOUT ")[2]) from None
@@ -160,11 +160,15 @@ class QueueStore:
             self.run("delete", state=state or "", items=batch) for batch in batches(keys, REPAIR_LIMIT)
         )
 
-    def _register(self) -> None:
-        """Make the queue known to people, unless a newer distq wrote it."""
+    def require_known_layout(self) -> None:
+        """Raise LayoutTooNew if a newer distq wrote the queue."""
         (layout,) = self.read(("HGET", "meta", "layout"))
         if layout is not None and _VERSION.fullmatch(layout) and int(layout) > LAYOUT:
             raise self._too_new(layout.decode())
+
+    def _register(self) -> None:
+        """Make the queue known to people, unless a newer distq wrote it."""
+        self.require_known_layout()
         if self._fairness.fair_by:
             self._share()  # before the registration, which lets the next calls pass
         self._registration.renew(self.connection)

@@ -112,7 +112,7 @@ def test_a_large_form_of_a_stranger_is_refused_in_chunks_too(
 
 def get(url: str, path: str) -> Any:
     """Return the JSON that the server answers."""
-    with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)) as connection:
         connection.request("GET", path)
         answer = connection.getresponse()
         assert answer.status == 200, answer.read()

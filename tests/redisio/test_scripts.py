@@ -79,7 +79,11 @@ def test_an_include_begins_with_the_names_that_it_shares(include: str) -> None:
     ("file", "text", "instead"),
     [
         ("include/due.lua", "-- in: now", "-- in: nothing"),
-        ("include/put_back.lua", "-- in: arrivals, by_flow, delayed, dirty, ready", "-- in: delayed, dirty, ready"),
+        (
+            "include/put_back.lua",
+            "-- in: arrivals, by_flow, delayed, dirty, ready",
+            "-- in: delayed, dirty, ready",
+        ),
         ("include/suspect.lua", "-- out: first_line, is_suspect", "-- out: first_line"),
         ("include/claim.lua", "-- out: alone,", "-- out: alone, prefix,"),
         ("include/settle.lua", "local last_fence, prefix", "local last_fence, prefix = stamp"),

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -104,11 +103,10 @@ def test_times_are_exact_to_the_microsecond(queue: Queue, connection: Connection
 @pytest.mark.conformance("RD-16")
 def test_depth_is_what_waits_now(make_queue: Make, server_time: ServerTime, connection: Connection) -> None:
     """Ready, dirty, and what is due, also where no process lives to promote it; nothing else."""
-    queue, looking = make_queue(), make_queue()
+    queue, looking = make_queue(max_retries=0), make_queue()
     assert looking.depth() == 0
     queue.add("held", "dirty", "dead")
     requests = {request.key: request for request in queue.turn([], 3).requests}
-    queue._settings.options = replace(queue.options, max_retries=0)
     queue.settle(requests["dead"], ValueError("parked"))
     assert looking.depth() == 0
     queue.add("dirty", "ready")
