@@ -293,9 +293,13 @@ def test_patch_status_refuses_what_it_cannot_compare(
     obj = recording.create(widget(widgets, namespace))
     obj["status"] = {"ready": True}
     recording.requests.clear()
-    unfit: list[Any] = [obj["status"], ["ready"], None]
-    for status in unfit:
-        with pytest.raises(ConfigError, match="bad status of Widget"):
+    unfit: list[tuple[Any, str]] = [
+        (obj["status"], "it is the object's own, .* in a new dict"),
+        (["ready"], r"\['ready'\] is no dict"),
+        (None, "None is no dict"),
+    ]
+    for status, refused in unfit:
+        with pytest.raises(ConfigError, match=f"bad status of Widget .*: {refused}"):
             recording.patch_status(obj, status)
     assert recording.requests == []
 
