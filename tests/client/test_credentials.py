@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kubernetes.client import ApiException, CoreV1Api
+from kubernetes import client as typed  # whose classes load when they are used
 
 from distq.client import Client, credentials
 from distq.client import exec_plugin as plugins
@@ -87,10 +87,10 @@ def test_typed_api_reads_the_token_of_a_file_anew(server: RealApiServer, tmp_pat
     token = tmp_path / "token"
     token.write_text(server.token)
     write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster_of(server), user={"tokenFile": str(token)})
-    core = CoreV1Api(Client(tmp_path / "kubeconfig").api_client())
+    core = typed.CoreV1Api(Client(tmp_path / "kubeconfig").api_client())
     assert core.read_namespace("default")
     server.rotate_token()
-    with pytest.raises(ApiException) as caught:
+    with pytest.raises(typed.ApiException) as caught:
         core.read_namespace("default")
     assert caught.value.status == 401
     token.write_text(server.token)
@@ -127,7 +127,7 @@ def test_typed_api_shares_the_token_of_an_exec_plugin(server: RealApiServer, tmp
     """The plugin is run once for a Client and its typed API, and again when the token is refused."""
     _get_token_by_plugin(server, tmp_path)
     client = Client(tmp_path / "kubeconfig")
-    core = CoreV1Api(client.api_client())
+    core = typed.CoreV1Api(client.api_client())
     assert client.get("v1/Namespace", "default")
     assert core.read_namespace("default")
     assert (tmp_path / "runs").read_text() == "x"
@@ -149,7 +149,7 @@ def test_a_server_whose_certificate_is_not_checked_is_said_once(
             client = Client(tmp_path / "kubeconfig")
             for _ in range(2):
                 assert client.get("v1/Namespace", "default")
-            assert CoreV1Api(client.api_client()).read_namespace("default")
+            assert typed.CoreV1Api(client.api_client()).read_namespace("default")
     (record,) = caplog.records
     assert record.levelname == "WARNING"
     assert f"kubeconfig {tmp_path / 'kubeconfig'}: insecure-skip-tls-verify: " in record.message

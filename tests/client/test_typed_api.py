@@ -4,7 +4,7 @@ from pathlib import Path
 
 import kubernetes
 import pytest
-from kubernetes.client import ApiException, CoreV1Api, V1ConfigMap, V1ObjectMeta
+from kubernetes import client as typed  # whose classes load when they are used
 
 from distq.client import Client
 from distq.errors import ApiError, ConfigError
@@ -16,9 +16,9 @@ from tests.support.tcp_proxy import TcpProxy
 
 def test_typed_calls_reach_the_clients_cluster(client: Client, namespace: str) -> None:
     """Models are written, read, patched, listed and deleted where the Client reads dicts."""
-    core = CoreV1Api(client.api_client())
-    about = V1ObjectMeta(name="web", labels={"color": "red"})
-    core.create_namespaced_config_map(namespace, V1ConfigMap(metadata=about, data={"size": "1"}))
+    core = typed.CoreV1Api(client.api_client())
+    about = typed.V1ObjectMeta(name="web", labels={"color": "red"})
+    core.create_namespaced_config_map(namespace, typed.V1ConfigMap(metadata=about, data={"size": "1"}))
     core.patch_namespaced_config_map("web", namespace, {"data": {"size": "2"}})
     found = client.get("v1/ConfigMap", f"{namespace}/web")
     assert found is not None
@@ -31,8 +31,8 @@ def test_typed_calls_reach_the_clients_cluster(client: Client, namespace: str) -
 
 def test_a_refusal_is_the_packages_own(client: Client, namespace: str) -> None:
     """Code that was written for the package catches what it always caught."""
-    with pytest.raises(ApiException) as caught:
-        CoreV1Api(client.api_client()).read_namespaced_config_map("absent", namespace)
+    with pytest.raises(typed.ApiException) as caught:
+        typed.CoreV1Api(client.api_client()).read_namespaced_config_map("absent", namespace)
     assert caught.value.status == 404
     assert "absent" in caught.value.body
 
@@ -41,7 +41,7 @@ def test_a_typed_watch_lasts_as_long_as_it_is_asked_to(
     api_server: ApiServer, client: Client, namespace: str
 ) -> None:
     """The Client's timeout bounds answers, and not how long a watch may be quiet."""
-    core = CoreV1Api(Client(api_server.kubeconfig, timeout=1.0).api_client())
+    core = typed.CoreV1Api(Client(api_server.kubeconfig, timeout=1.0).api_client())
     client.create(config_map(namespace, "web"))
     events = kubernetes.watch.Watch().stream(core.list_namespaced_config_map, namespace, timeout_seconds=2)
     assert [(event["type"], event["object"].metadata.name) for event in events] == [("ADDED", "web")]
@@ -60,7 +60,7 @@ def test_the_dynamic_client_takes_it_too(client: Client, namespace: str) -> None
 def test_closing_it_leaves_the_clients_connections(client: Client) -> None:
     """Both go on after the package closed what it believes to be its pool."""
     with client.api_client() as api_client:
-        core = CoreV1Api(api_client)
+        core = typed.CoreV1Api(api_client)
         core.read_namespace("default")
     assert core.read_namespace("default").metadata.name == "default"
     assert client.get("v1/Namespace", "default")
@@ -69,7 +69,7 @@ def test_closing_it_leaves_the_clients_connections(client: Client) -> None:
 def test_it_needs_no_cluster_until_it_is_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A module makes its typed API where it makes its Client: at the top, also where no cluster is."""
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "absent"))
-    core = CoreV1Api(Client().api_client())
+    core = typed.CoreV1Api(Client().api_client())
     with pytest.raises(ConfigError, match="absent does not exist"):
         core.read_namespace("default")
 
@@ -77,7 +77,7 @@ def test_it_needs_no_cluster_until_it_is_used(monkeypatch: pytest.MonkeyPatch, t
 def test_it_follows_the_client_to_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in tests: each sandbox sets KUBECONFIG, and what was made at import finds the one of the moment."""
     client = Client()
-    core = CoreV1Api(client.api_client())
+    core = typed.CoreV1Api(client.api_client())
     for name in ("first", "second"):
         with EmulatedServer() as server:
             monkeypatch.setenv("KUBECONFIG", str(server.kubeconfig))
@@ -88,7 +88,7 @@ def test_it_follows_the_client_to_another_cluster(monkeypatch: pytest.MonkeyPatc
 
 def test_a_missing_answer_gets_the_error_of_the_client(proxied: Client, proxy: TcpProxy) -> None:
     """A server that is silent for the Client's timeout is an ApiError of status 0, and not a hang."""
-    core = CoreV1Api(proxied.api_client())
+    core = typed.CoreV1Api(proxied.api_client())
     assert core.read_namespace("default")
     proxy.mode = "hang"
     with pytest.raises(ApiError, match=r"no answer from 127\.0\.0\.1") as caught:
@@ -101,7 +101,7 @@ def test_a_missing_answer_gets_the_error_of_the_client(proxied: Client, proxy: T
 def test_a_calls_own_timeout_counts(api_server: ApiServer, proxy: TcpProxy, tmp_path: Path) -> None:
     """The package's ``_request_timeout`` goes before the Client's."""
     kubeconfig = kubeconfig_through(api_server, proxy.port, tmp_path / "kubeconfig")
-    core = CoreV1Api(Client(kubeconfig, timeout=600.0).api_client())
+    core = typed.CoreV1Api(Client(kubeconfig, timeout=600.0).api_client())
     proxy.mode = "hang"
     with pytest.raises(ApiError, match="no answer"):
         core.read_namespace("default", _request_timeout=(1, 1))
