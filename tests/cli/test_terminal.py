@@ -1,7 +1,6 @@
 """What the command line does for somebody who types: completion, help, widths and colours."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -33,16 +32,8 @@ def foos(redis: Connection) -> Queue:
 def completions(distq: CommandLine, line: str, **environment: str) -> list[str]:
     """Return what bash is offered at the end of a line."""
     words = line.split(" ")
-    done = subprocess.run(
-        [str(PROGRAMS / "distq")],
-        env=distq.environment
-        | {"_DISTQ_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
-        | environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    typed = {"_DISTQ_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    done = distq(**typed, **environment)
     assert done.stderr == ""
     return [offered.partition(",")[2] for offered in done.stdout.splitlines() if offered]
 

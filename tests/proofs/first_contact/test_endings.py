@@ -27,7 +27,8 @@ def end(how: str, window: Window) -> None:
         window.close()
 
 
-@pytest.mark.parametrize("how", [CLOSE, pytest.param(KILL, marks=pytest.mark.slow)])
+@pytest.mark.slow  # a desk sees Ctrl-C end a demo, and closed windows and kills end sandboxes
+@pytest.mark.parametrize("how", [CLOSE, KILL])
 def test_a_demo_takes_everything_with_it(desk: Desk, how: str) -> None:
     """Two informers, three workers, Valkey and the folder of their journals are gone."""
     window = desk.open("distq", "demo", "--duration", "60", "--json")
