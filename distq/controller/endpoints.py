@@ -118,9 +118,11 @@ _sharing = threading.Lock()
 
 
 def _after_fork_in_child() -> None:
-    """Share nothing with the parent: the threads that answer there stayed there."""
+    """Share nothing with the parent, nor its port: the threads that answer there stayed there."""
     global _sharing  # noqa: PLW0603  # a thread of the parent may have held it
     _sharing = threading.Lock()
+    for endpoints in _shared.values():
+        endpoints.close()
     _shared.clear()
 
 

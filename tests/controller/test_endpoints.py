@@ -75,7 +75,30 @@ with serving("127.0.0.1:{free_port()}", pages) as endpoints:
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 """
-    # Python 3.12 warns of every fork beside threads
+    run_forking(program)
+
+
+def test_the_child_of_a_fork_does_not_keep_the_address() -> None:
+    """The next process, or Manager, may listen there while the child lives, as a pool's worker does."""
+    run_forking(f"""
+import os, signal
+from distq.controller.endpoints import ManagerPages, serving
+address, pages = "127.0.0.1:{free_port()}", ManagerPages(list, list, None)
+with serving(address, pages):
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+try:
+    with serving(address, pages):
+        pass
+finally:
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+""")
+
+
+def run_forking(program: str) -> None:
+    """Run a program that forks: Python 3.12 warns of every fork beside threads."""
     ignored = "ignore:This process:DeprecationWarning"
     subprocess.run([sys.executable, "-W", "error", "-W", ignored, "-c", program], check=True, timeout=60)
 
