@@ -25,8 +25,8 @@ MACROS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-DAYS = 40 * 366
-"""Within 40 years there is a 29 February on each day of the week."""
+DAYS = 9 * 366
+"""Within nine years there is a 29 February."""
 
 
 UNITS = {"h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
@@ -87,9 +87,9 @@ class CronSchedule:
     """Minute, hour, day of the month, month and day of the week (0 is Sunday), or a word such as @daily.
 
     A field is a list of numbers, ranges and steps, of months and days of the week also their names. One of
-    the two days has to match; both have to, where there is a ``*`` in one. A time that the clocks of the zone
-    skip is left out, and one that they show twice is run twice. Raises ValueError for a wrong schedule, and
-    for a day that never comes. Source: robfig/cron, which Kubernetes uses.
+    the two days has to match; both have to, where one is ``*``, which ``*/2`` is not. A time that the clocks
+    of the zone skip is left out, and one that they show twice is run twice. Raises ValueError for a wrong
+    schedule, and for a day that never comes. Source: robfig/cron v3, which Kubernetes uses.
     """
 
     def __init__(self, text: str, zone: tzinfo = UTC) -> None:
@@ -104,7 +104,8 @@ class CronSchedule:
         self._zone = zone
         self._times = [time(hour, minute) for hour in sorted(hours) for minute in sorted(minutes)]
         self._days, self._months, self._weekdays = days
-        self._both_must_match = any(mark in fields[2] + fields[4] for mark in "*?")
+        of_days = f"{fields[2]},{fields[4]}".split(",")
+        self._both_must_match = any(re.fullmatch(r"[*?](/0*1)?", part) for part in of_days)
         if next(filter(self._has, _days_from(date(2000, 1, 1), 1)), None) is None:
             raise ValueError(f'bad schedule "{text}": there is no such day')
 

@@ -51,12 +51,14 @@ moments = st.datetimes(datetime(2000, 1, 1), datetime(2100, 1, 1), timezones=st.
         ("0 0 * * sun", "2024-03-03 00:00"),
         ("0 0 * * 0", "2024-03-03 00:00"),
         ("0 0 13 * fri", "2024-03-01 00:00"),  # the 13th, and each Friday
-        ("0 0 */12 * fri", "2024-03-01 00:00"),  # the 1st, 13th and 25th, where they are Fridays
-        ("0 0 13 * */5", "2024-09-13 00:00"),  # the 13th, where it is a Sunday or a Friday
+        ("0 0 */12 * sat", "2024-03-01 00:00"),  # the 1st, 13th and 25th, and each Saturday
+        ("0 0 13 * */5", "2024-03-01 00:00"),  # the 13th, each Sunday and each Friday
+        ("0 0 */1 * sat", "2024-03-02 00:00"),  # each Saturday: each day is one of the month
+        ("0 0 13 * 5,?/1", "2024-03-13 00:00"),
         ("@hourly", "2024-02-28 11:00"),
         ("@Weekly", "2024-03-03 00:00"),
         ("@yearly", "2025-01-01 00:00"),
-        ("0 0 29 2 */6", "2032-02-29 00:00"),  # a Saturday or a Sunday
+        ("0 0 29 2 */6", "2024-02-29 00:00"),
     ],
 )
 def test_the_next_run_comes_as_the_fields_say(text: str, run: str) -> None:
