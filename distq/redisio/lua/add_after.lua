@@ -21,6 +21,7 @@ if max_length ~= '' then
 end
 --- @include order
 --- @include by_flow
+--- @include check_flows
 --- @include due
 --- @include enqueue_later
 local added = enqueue_later(items, delay, priority, false)

@@ -48,6 +48,7 @@ if n_cached > 0 then
 end
 
 --- @include by_flow
+--- @include check_flows
 --- @include enqueue
 local added, items = 0, { unpack(rest, 1, n_items) }
 if n_dead > 0 or #unrouted > 0 then

@@ -12,6 +12,7 @@ for _, key in ipairs({ ready, suspects, dirty, processing }) do call('ZCARD', ke
 local n_failures = call('HLEN', failures)
 local parked = call('ZMSCORE', dead, unpack(items))
 --- @include by_flow
+--- @include check_flows
 if n_failures == 0 then return 0 end
 local dropped = 0
 for i, item in ipairs(items) do

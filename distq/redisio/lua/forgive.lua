@@ -15,6 +15,7 @@ local stamp, record, fair_by = unpack(call('HMGET', meta, 'stamp', number, 'fair
 for _, key in ipairs({ ready, suspects, dirty, processing, delayed, dead }) do call('ZCARD', key) end
 local tokens = call('LLEN', wake)
 --- @include by_flow
+--- @include check_flows
 call('HDEL', failures, '\0no item') -- a first write that full memory permits, of nothing: it opens the way for the rest
 --- @include failure
 --- @include enqueue

@@ -12,6 +12,7 @@ local seen, paused, record, trace_until, fair_by =
   unpack(call('HMGET', meta, 'seen', 'paused', number, 'trace', 'fair_by'))
 traced = trace_until
 --- @include by_flow
+--- @include check_flows
 --- @include check_types
 call('HLEN', workers)
 --- @include permit_writes

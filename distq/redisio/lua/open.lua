@@ -15,6 +15,7 @@ if tonumber(string.match(stored_layout or '', '^%d%d?%d?%d?$') or 0) > tonumber(
   return redis.error_reply('LAYOUT ' .. stored_layout)
 end
 --- @include by_flow
+--- @include check_flows
 --- @include check_types
 call('HLEN', workers)
 --- @include permit_writes

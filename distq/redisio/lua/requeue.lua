@@ -18,6 +18,7 @@ local n_failures = call('HLEN', failures)
 local waits = call('ZMSCORE', delayed, unpack(items))
 local parked = call('ZMSCORE', dead, unpack(items))
 --- @include by_flow
+--- @include check_flows
 call('HDEL', failures, '\0no item') -- a first write that full memory permits, of nothing: it opens the way for the rest
 --- @include enqueue
 local in_state = { ready = ready, dirty = dirty, processing = processing, delayed = delayed, dead = dead }

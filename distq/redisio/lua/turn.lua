@@ -26,6 +26,7 @@ local stamp, seen, paused, record, trace_until, catching_up, fair_by =
 traced = trace_until
 local others = 2 * n_ok
 --- @include by_flow
+--- @include check_flows
 --- @include check_types
 if n_ok == 0 then call('HLEN', claims) end
 if #settlements > others then call('ZCARD', suspects) end

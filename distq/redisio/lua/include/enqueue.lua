@@ -1,4 +1,4 @@
--- in: by_flow, dead, delayed, dirty, fair_by, meta, now, processing, ready, stamp, suspects, tokens, wake
+-- in: by_flow, dead, delayed, dirty, fair_by, flows, meta, now, processing, ready, stamp, suspects, tokens, wake
 -- out: enqueue, order, split_due, stamp, tokens
 -- Make items pending now: ready, or dirty while claimed; a suspect that waits stays where it is. A fresh add supersedes a delay, whose higher priority
 -- stays, and revives the dead; one that keeps what is pending leaves delayed and dead items alone.
@@ -49,8 +49,16 @@ local function enqueue(items, priority, keep_pending)
   end
   if to_dirty then call('ZCARD', dirty) end -- the last of the types to check: from here on it writes
   if by_flow then
-    if to_suspects then by_flow(to_suspects) end
-    if n > 3 then by_flow(to_ready, n == 2 * #items + 3 and items or nil) end
+    if to_suspects then
+      call('ZCARD', flows) -- one more type, which is read too late otherwise
+      by_flow(to_suspects)
+    end
+    if n == 5 and #items == 1 and fair_by == 'namespace' and type(to_ready[4]) == 'string' then
+      local LOWEST, BEYOND = '4503599627370496', '9007199254740992' -- of orders of priority 0
+      --- @include line_up_one
+    elseif n > 3 then
+      by_flow(to_ready, n == 2 * #items + 3 and items or nil)
+    end
   end
   local newly_ready = n > 3 and call(unpack(to_ready)) or 0
   local newly_dirty = to_dirty and call(unpack(to_dirty)) or 0
