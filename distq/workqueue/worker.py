@@ -6,7 +6,7 @@ import secrets
 import socket
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import cast
+from typing import Any
 
 from distq.clock import Clock
 from distq.redisio.durations import Durations
@@ -58,7 +58,8 @@ class Worker:
         Released items count as none of these. For its claims count how long the items were pending.
         """
         if entries:
-            settled, failed = cast("Sequence[Settlement]", entries), 0
+            settled: Sequence[Any] = entries
+            failed = 0
             if not all_ended(reply.dispositions):  # otherwise all are settlements, and none failed
                 settled = self._worked_on(entries, reply.dispositions)
                 failed = sum(isinstance(entry.outcome, Retry | Park) for entry in settled)

@@ -168,8 +168,8 @@ class Dispatcher:
         """Start claiming; the queue must be bound to a connection."""
         self._queue.on_cancel = self._executor.cancel
         self._queue.fleet_concurrency = self._fleet_concurrency
-        self._has_started = True
         self._executor.start(self._dispatch)
+        self._has_started = True
 
     def shut_down(self, grace: float) -> None:
         """Stop claiming at once and give running handlers ``grace`` seconds; return at once.
@@ -225,15 +225,20 @@ class Dispatcher:
     def _dispatch(self) -> Request | None:
         """Make turns until this thread has a request to run, while another one goes on; None at the end."""
         self._thread, self._busy_since = threading.current_thread(), time.monotonic()
+        phases: Sequence[Callable[[], Request | None]] = self._claim_and_settle, self._drain
         own = None
         try:
-            own = self._claim_and_settle()
-        except Exception as error:  # noqa: BLE001 - the manager raises it
-            self._fail(error)
+            for phase in phases:
+                try:
+                    own = phase()
+                except Exception as error:  # noqa: BLE001 - the manager raises it
+                    self._fail(error)
+                if own is not None:
+                    return own
         finally:
             if own is None:
-                self._end_all()
-        return own
+                self._ended.set()
+        return None
 
     def _claim_and_settle(self) -> Request | None:
         if self._in_hand:
@@ -252,14 +257,6 @@ class Dispatcher:
             _logger.warning("%s: Redis is still away; what was claimed comes back by itself", self._name)
         else:
             self._on_failure(error)
-
-    def _end_all(self) -> None:
-        try:
-            self._drain()
-        except Exception as error:  # noqa: BLE001 - the manager raises it
-            self._fail(error)
-        finally:
-            self._ended.set()
 
     def _step(self) -> Request | None:
         """Make a turn, and return a request that this thread runs itself; else wait for more to do."""

@@ -192,9 +192,9 @@ class ThreadExecutor(Executor):
             threading.Thread(target=self._work, args=(slot,), name=f"{self._name}-{number}", daemon=True)
             for number, slot in enumerate(self._slots, 1)
         ]
-        self._backlog.put(_Task.DISPATCH)
         for thread in self._threads:
             thread.start()
+        self._backlog.put(_Task.DISPATCH)  # not before: if a thread cannot be started, nothing is claimed
 
     def hand_over(self, requests: Sequence[Request]) -> None:
         """Let an idle thread dispatch, and queue the requests for the others."""
