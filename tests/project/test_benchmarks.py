@@ -63,6 +63,23 @@ def test_shares_of_a_fair_queue_are_measured_beside_a_plain_one() -> None:
 
 
 @pytest.mark.slow
+def test_waiting_beside_a_busy_namespace_is_measured_with_and_without_shares() -> None:
+    """On real workers; each figure beside that of the quiet queue, and a bar where it is fair."""
+    server_of("redis7")
+    command = ["-m", "benchmarks.neighbours", "--json", "--items", "400", "--server", "redis7"]
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=False, timeout=150
+    )
+    assert done.returncode in {0, 1}, done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    rows = {row["name"].rpartition("another, ")[2]: row for row in report["rows"]}
+    fair, plain = rows["fair: p99 of their waiting"], rows["not fair: p99 of their waiting"]
+    assert (fair["bar"], plain["bar"]) == (3, None)
+    assert fair["reference"] == plain["reference"] > 0
+    assert report["pass"] == all(row["pass"] for row in rows.values())
+
+
+@pytest.mark.slow
 def test_the_cache_tells_every_figure() -> None:
     """Commits with objects and without, a first read, reads in one round trip, bytes; judged as the rest."""
     server_of("redis7")
