@@ -131,9 +131,8 @@ def text_of(item: bytes) -> str:
 
 
 def texts_of(items: Sequence[bytes]) -> list[str]:
-    """Return ``text_of`` of each; all are decoded together unless one has the byte that divides them."""
-    texts = b"\0".join(items).decode(errors="surrogateescape").split("\0")
-    return texts if len(texts) == len(items) else list(map(text_of, items))
+    """Return ``text_of`` of each."""
+    return [item.decode(errors="surrogateescape") for item in items]
 
 
 def bytes_of(text: str) -> bytes:
