@@ -104,8 +104,8 @@ def is_cancelled(request: Request, now: float) -> bool:
     It creates no event.
     """
     made = request.__dict__
-    if (event := made.get("cancelled")) is not None:
-        return bool(event.is_set())
+    if "cancelled" in made:  # and never taken out again
+        return bool(made["cancelled"].is_set())
     period: ClaimPeriod = made["_period"]
     return period.is_ended or (now >= period.ends_at and period.was_over(now))
 

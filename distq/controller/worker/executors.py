@@ -186,6 +186,7 @@ class ThreadExecutor(Executor):
         self._dispatch = dispatch
         self.hands_over = self._concurrency > 1  # a single slot keeps its thread
         self._backlog: queue.SimpleQueue[Request | _Task | None] = queue.SimpleQueue()
+        self.pending = self._backlog.qsize  # type: ignore[method-assign]  # itself: each item asks for it
         self._slots = [Slot() for _ in range(self._concurrency + 1)]
         self._next_check = -math.inf
         self._threads = [
