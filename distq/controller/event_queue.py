@@ -1,12 +1,13 @@
 """What the main thread of a Manager waits for: signals, failures, and the ends of what it began."""
 
+import os
 import queue
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Literal
+from typing import Any, Literal
 
 from distq.beginning import leave
 
@@ -56,9 +57,47 @@ class EventQueue:
         # else nohup, or a program with a use for it
         if signal.getsignal(signal.SIGHUP) in {signal.SIG_DFL, leave}:
             numbers.append(signal.SIGHUP)
-        before = {number: signal.signal(number, handle) for number in numbers}
         try:
+            for number in numbers:
+                _replaced[number] = signal.getsignal(number)
+                signal.signal(number, handle)
             yield
         finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+            for number in list(_replaced):
+                _restore(number)
+
+
+_replaced: dict[signal.Signals, Any] = {}
+"""The handlers in whose place messages are put, by their signals."""
+
+
+def _restore(number: signal.Signals) -> None:
+    signal.signal(number, _replaced.pop(number) or signal.SIG_DFL)
+
+
+class _Forks:
+    """Lets SIGTERM end the children of forks, as ``multiprocessing`` ends its workers.
+
+    Nothing there takes messages. A SIGTERM that comes early waits until the child has the handler that its
+    parent had. A Ctrl-C, which a terminal gives to both, leaves the child to its parent, which drains.
+    """
+
+    def __init__(self) -> None:
+        self._masks = threading.local()
+        os.register_at_fork(
+            before=self._before, after_in_parent=self._in_parent, after_in_child=self._in_child
+        )
+
+    def _before(self) -> None:
+        self._masks.present = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+    def _in_parent(self) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._masks.present)
+
+    def _in_child(self) -> None:
+        if signal.SIGTERM in _replaced:
+            _restore(signal.SIGTERM)
+        self._in_parent()
+
+
+_Forks()
