@@ -75,7 +75,7 @@ def _restore(number: signal.Signals) -> None:
     signal.signal(number, _replaced.pop(number) or signal.SIG_DFL)
 
 
-class _Forks:
+class _ChildSignals:
     """Lets SIGTERM end the children of forks, as ``multiprocessing`` ends its workers.
 
     Nothing there takes messages. A SIGTERM that comes early waits until the child has the handler that its
@@ -100,4 +100,4 @@ class _Forks:
         self._in_parent()
 
 
-_Forks()
+_ChildSignals()
