@@ -49,7 +49,7 @@ class AwaitedCalls:
         with self._lock:
             threads, self._threads = self._threads, None
         if threads is not None:
-            await asyncio.to_thread(threads.close)
+            await asyncio.wrap_future(threads.close_later())
 
 
 _all: "weakref.WeakSet[AwaitedCalls]" = weakref.WeakSet()
@@ -100,6 +100,18 @@ class CallThreads:
             threads = list(self._threads)
         for thread in threads:
             thread.join()
+
+    def close_later(self) -> Future[None]:
+        """Close in a thread, which keeps no process from its end either; return what is done with it."""
+        closed = Future[None]()
+        closed.set_running_or_notify_cancel()  # a wait for it may be cancelled, it may not
+
+        def close() -> None:
+            self.close()
+            closed.set_result(None)
+
+        threading.Thread(target=close, name=f"{self._name}-end", daemon=True).start()
+        return closed
 
     def _work(self) -> None:
         while taken := self._take():
