@@ -25,7 +25,7 @@ _Waits = Mapping[str, Durations]
 
 
 class FlowWaits:
-    """Counts the claims of the last minutes. One thread adds to ``claimed``, another one describes them."""
+    """Counts the claims of the last minutes. Turns add to ``claimed``; heartbeats and new sessions report."""
 
     def __init__(self) -> None:
         self.claimed = deque[Request](maxlen=_CLAIMS)
@@ -50,7 +50,7 @@ class FlowWaits:
             if len(flow) <= FLOW_LETTERS:
                 self._now[flow].note(all_of_it)
         if len(self._now) > _FOLLOWED:
-            self._now = defaultdict(Durations, _chosen(self._now, _FOLLOWED))
+            self._now = defaultdict(Durations, _chosen(dict(self._now), _FOLLOWED))
         return [f"{waiting} {flow}" for flow, waiting in self._reported().items()]
 
     def _forget(self, now: float) -> None:
@@ -65,7 +65,7 @@ class FlowWaits:
 
     def _reported(self) -> _Waits:
         together = dict(self._before)
-        for flow, waiting in self._now.items():
+        for flow, waiting in dict(self._now).items():  # another thread may describe them, too
             together[flow] = together[flow] + waiting if flow in together else waiting
         return _chosen(together, FLOWS_REPORTED)
 

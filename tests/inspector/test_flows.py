@@ -11,6 +11,7 @@ from distq.config import Settings
 from distq.inspector import FlowInfo, Inspector
 from distq.metrics import FLOW_OLDEST_READY, FLOW_READY, FLOW_WAITING
 from distq.redisio.connection import Connection
+from distq.redisio.durations import Durations
 from distq.redisio.flow_reads import _waits
 from distq.redisio.limits import FLOW_ITEMS, FLOW_LABELS, FLOW_LETTERS, FLOWS_REPORTED, FLOWS_SHOWN
 from distq.redisio.roles import user_of
@@ -196,6 +197,23 @@ def test_a_process_reports_a_bounded_number_of_flows() -> None:
     assert len(reported) <= FLOWS_REPORTED
     assert {"b9 busy", "l1 late"} <= {*reported}
     assert not any("xx" in text for text in reported)
+
+
+def test_a_new_session_may_be_described_beside_a_heartbeat(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it adds meanwhile ends neither of them."""
+    waits, add = FlowWaits(), Durations.__add__
+    waits.claimed.extend(_claims({"a": 1}))
+    waits.describe(0.0)
+
+    def add_beside_another_thread(one: Durations, other: Durations) -> Durations:
+        waits._now["of another thread"].note([1])
+        return add(one, other)
+
+    monkeypatch.setattr(Durations, "__add__", add_beside_another_thread)
+    waits.claimed.extend(_claims({"a": 1, "b": 1}))
+    assert sorted(waits.describe(WINDOW / 2 + 1)) == ["b1 b", "b2 a"]
 
 
 def test_a_process_counts_a_bounded_number_of_claims() -> None:
