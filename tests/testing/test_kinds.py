@@ -85,3 +85,12 @@ def test_a_deployment_that_no_cluster_takes_is_refused_alike(twins: Twins, names
     assert twins.agree("POST", path, {**body, "spec": {**spec, "selector": other}})["code"] == 422
     changed = {"spec": {"selector": other, "template": {"metadata": {"labels": {"app": "other"}}}}}
     assert twins.agree("PATCH", f"{path}/web", changed, content_type=MERGE)["code"] == 422
+
+
+@on_both
+def test_a_pod_with_gates_says_that_it_is_not_scheduled(twins: Twins, namespace: str) -> None:
+    """From its creation on, by a condition."""
+    pod = sample("v1/Pod", "web")
+    pod["spec"] = {**pod["spec"], "schedulingGates": [{"name": "example.com/quota"}]}
+    created = twins.agree("POST", f"/api/v1/namespaces/{namespace}/pods", pod)
+    assert created["status"]["conditions"][0]["reason"] == "SchedulingGated"

@@ -13,6 +13,12 @@ from distq.testing.apiserver.store import Content
 
 _ADDRESSES = ipaddress.IPv4Network("10.96.0.0/12")
 _TOLERATED = ("not-ready", "unreachable")
+_GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
@@ -26,7 +32,8 @@ def admit(resource: ServedResource, new: Content, old: Content | None) -> None:
 def initial_status(resource: ServedResource, content: Content) -> dict[str, Any]:
     """Return what the status of a new object says."""
     if resource.kind == "Pod":
-        return {"phase": "Pending", "qosClass": _quality(content["spec"])}
+        gated = {"conditions": [_GATED]} if content["spec"].get("schedulingGates") else {}
+        return {"phase": "Pending", "qosClass": _quality(content["spec"]), **gated}
     return {"phase": resource.rules["phase"]} if "phase" in resource.rules else {}
 
 
