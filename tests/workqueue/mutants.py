@@ -268,8 +268,8 @@ MUTANTS = [
     Mutant("a flow ends where it began", "zadd[at], ends[place] = start, ended", "zadd[at] = start"),
     Mutant(
         "a flow begins anew with each add",
-        "if not is_later then ends[place] = begins end",
-        "ends[place] = begins",
+        "ends[place] = start or of.begins",
+        "ends[place] = of.begins",
     ),
     Mutant("a flow begins anew with one item", "if not level[2] or start <= begins or", "if true or"),
     Mutant("a flow ends where its one item is", "string.format('%d', start + 1), flow)", "order, flow)"),

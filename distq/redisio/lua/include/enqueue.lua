@@ -15,17 +15,20 @@ local function enqueue(items, priority, keep_pending)
   local to_ready, n = { 'ZADD', ready, 'LT', nil, nil }, 3 -- with room for one item
   local to_dirty, to_suspects, undelay, revive -- seldom needed
   if stamp < now then stamp = now - 1 end
-  local first_stamp = fair_by == 'namespace' and stamp + 1 -- in a fair queue the flow decides, and one time is written for all
+  -- in a fair queue the flow decides, and one time is written for all
+  local first_stamp = fair_by == 'namespace' and stamp + 1
+  local order_of_all = first_stamp and order(priority, first_stamp)
   for i = 1, #items do
     local item = items[i]
     if not (keep_pending and (due[item] or parked[item])) then
       stamp = stamp + 1
-      local level, since = priority, first_stamp or stamp
+      local level, since, place = priority, first_stamp or stamp, order_of_all
       if due[item] then
         local own_due, own = split_due(tonumber(due[item]))
         level = math.max(own, priority)
         -- what is due was pending before, noticed or not: it keeps its place unless it is raised
         if own_due <= now and own >= priority then since = own_due end
+        place = order(level, since)
         undelay = undelay or { 'ZREM', delayed }
         undelay[#undelay + 1] = item
       end
@@ -42,7 +45,7 @@ local function enqueue(items, priority, keep_pending)
         to_suspects[#to_suspects + 1] = order(level, since)
         to_suspects[#to_suspects + 1] = item
       else
-        to_ready[n + 1], to_ready[n + 2] = order(level, since), item
+        to_ready[n + 1], to_ready[n + 2] = place or order(level, since), item
         n = n + 2
       end
     end

@@ -7,10 +7,10 @@
           level = {
             is_empty = not begins,
             begins = begins or text,
-            is_zero = exponent == 53 and #(begins or text) == 16,
             lowest = lowest,
             beyond = beyond,
             unit = math.ldexp(1, exponent - 53),
             name = (53 - exponent) .. ' ',
             places = {},
+            starts = {},
           }

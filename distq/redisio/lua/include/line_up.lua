@@ -1,19 +1,17 @@
     -- in: by_time, first, first_level, flows, items, level_of, levels, members, n_by_time, n_members, place_at, zadd
     -- out: nothing
     -- Give each item its order at the end of its flow. Numbers stay the texts that Redis gave: to read and to write one
-    -- costs as much as all else that is done for an item. Orders of priority 0 have 16 digits, and compare as texts.
+    -- costs as much as all else that is done for an item. Many flows end at one place.
     local ends, after = call('ZMSCORE', flows, unpack(members)), {}
     for place = 1, n_members do
       local found, of = ends[place], level_of[place] or first_level
-      local begins, is_later = of.begins, false
-      if not found or of.is_empty then
-        is_later = false
-      elseif of.is_zero and #found == 16 then
-        is_later = found > begins and found < '9007199254740992'
-      else
-        is_later = tonumber(found) > tonumber(begins) and tonumber(found) < of.beyond
+      local start = found and of.starts[found]
+      if found and not start then
+        local is_later = tonumber(found) > tonumber(of.begins) and tonumber(found) < of.beyond
+        start = is_later and not of.is_empty and found or of.begins
+        of.starts[found] = start
       end
-      if not is_later then ends[place] = begins end
+      ends[place] = start or of.begins
     end
     for n = 1, #items do
       local place = place_at[n]
@@ -22,7 +20,7 @@
         local ended = after[start]
         if not ended then
           local of = level_of[place] or first_level
-          ended = string.format(of.is_zero and '%d' or '%.17g', start + of.unit)
+          ended = string.format(of.unit == 1 and '%d' or '%.17g', start + of.unit)
           after[start] = ended
         end
         zadd[at], ends[place] = start, ended
