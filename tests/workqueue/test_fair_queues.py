@@ -387,6 +387,21 @@ def test_items_of_one_moment_take_turns_once_their_queue_is_fair(connection: Con
     assert len(finish_all(queue)) == 601 - 250
 
 
+@pytest.mark.parametrize(
+    "entered", ["odd", "ready nan 0", "ready 1e300 0", "ready 6e15 99999999999999999999"]
+)
+def test_how_far_a_queue_became_fair_may_be_unreadable(connection: Connection, entered: str) -> None:
+    """It begins anew, and nothing is lost."""
+    queue, store = Queue("foos", connection), QueueStore(connection, "foos")
+    queue.add(*(f"{name}/{number:03}" for name in "ab" for number in range(100)))
+    store.run("share", wanted="namespace")
+    store.read(("HSET", "meta", "entered", entered))
+    queue.add("c/1")
+    found = finish_all(queue)
+    assert len(found) == len({*found}) == 201
+    assert store.read(("HMGET", "meta", "fair_by", "entered")) == [[b"namespace", None]]
+
+
 def test_suspects_take_part_once_their_queue_is_fair(connection: Connection, server_time: ServerTime) -> None:
     """Their times would be behind rounds of all others, whose places are a microsecond apart."""
     busy, store = Queue("foos", connection), QueueStore(connection, "foos")

@@ -1,12 +1,13 @@
-    -- in: arrivals, entered, entering, into_flows, meta, ready, suspects
+    -- in: arrivals, entered, entering, into_flows, meta, passed, ready, suspects
     -- out: by_flow, entered, entering, passed
     -- While the queue becomes fair, `entered` is the order in `entering` up to which all has entered by its flow. What
-    -- is before that enters so, too; what is behind waits by its time for its turn to enter. Suspects wait for no share.
+    -- is before that enters so, too; what is behind waits by its time for its turn. Suspects wait for no share.
     entering, entered, passed = string.match(call('HGET', meta, 'entered') or '', '^(%a+) (%S+) (%d+)$')
-    if not tonumber(entered or nil) then
-      entering, entered, passed = 'ready', '5.327993384780537e-256', '0' -- orders begin at 2^-848
+    local edge = tonumber(entered or nil)
+    if not (edge and edge >= 2 ^ -848 and edge < 2 ^ 953 and #passed < 10) then
+      entering, entered, passed, edge = 'ready', '5.327993384780537e-256', '0', 2 ^ -848 -- where orders begin
     end
-    local edge = entering == 'ready' and tonumber(entered) or math.huge
+    if entering == 'suspects' then edge = math.huge end
     by_flow = function(zadd)
       if zadd[2] == suspects then return into_flows(zadd) end
       local first, names = zadd[3] == 'XX' and 5 or 4, {}
