@@ -27,7 +27,7 @@ class Fairness:
         """Go on from now on, whatever the queue becomes."""
         self._has_begun = True
 
-    def compare(self, queue_is_fair_by: str | bytes) -> None:
+    def compare(self, queue_is_fair_by: bytes) -> None:
         """Log that the queue differs, once. Raises ConfigError at the first look."""
         is_so = shown(queue_is_fair_by)
         if is_so != self.fair_by and not self._has_begun:

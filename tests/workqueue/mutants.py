@@ -273,7 +273,6 @@ MUTANTS = [
     ),
     Mutant("a flow begins anew with one item", "if not level[2] or start <= begins or", "if true or"),
     Mutant("a flow ends where its one item is", "string.format('%d', start + 1), flow)", "order, flow)"),
-    Mutant("one item owes for what is over", "if not level[2] then call('ZREM", "if false then call('ZREM"),
     Mutant("one item not raised in a fair queue", "if stands and tonumber(stands) < 2 ^ 53", "if stands"),
     Mutant("a flow owes for what is over", "if each.is_empty then call('ZREM", "if false then call('ZREM"),
     Mutant("a flow begins now", "begins = begins or text,", "begins = text,"),

@@ -112,6 +112,22 @@ def test_once_nothing_waits_every_namespace_begins_anew(make_queue: MakeQueue) -
     assert finish_all(queue) == ["a/1", "b/1", "a/2", "b/2"]
 
 
+@pytest.mark.parametrize("added", [["b/1"], ["b/1", "b/2"]])
+def test_once_nothing_of_a_priority_waits_every_namespace_begins_anew_there(
+    connection: Connection, added: list[str]
+) -> None:
+    """Whatever waits at another one, and however what waited went away."""
+    queue, store = Queue("foos", connection, fair_by="namespace"), QueueStore(connection, "foos")
+    queue.add("low/1", priority=-100)
+    gone = [f"{name}/{number}" for name in "ab" for number in range(50)]
+    queue.add(*gone)
+    store.delete(gone)
+    queue.add(*added)
+    assert store.read(("ZRANGE", "flows", 0, -1)) == [[b"0 b", b"-100 low"]]
+    queue.add("c/1")
+    assert [request.key for request in claim(queue, 2)] == ["b/1", "c/1"]
+
+
 @anywhere
 def test_an_item_that_is_put_back_keeps_its_place(make_queue: MakeQueue) -> None:
     """A release costs its namespace no second share."""
