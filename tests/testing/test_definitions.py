@@ -1,6 +1,7 @@
 """CustomResourceDefinitions and discovery, on the emulated and the real server."""
 
 import uuid
+from typing import Any
 
 import pytest
 
@@ -95,3 +96,33 @@ def test_rules_in_cel_are_said_not_to_be_evaluated(caplog: pytest.LogCaptureFixt
     assert caplog.messages == [
         "widgets.rules.example.com has rules in CEL: the emulated API server does not evaluate them."
     ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "of_version", "field"),
+    [
+        ({"versions": []}, {}, "spec.versions"),
+        ({}, {"storage": False}, "spec.versions"),
+        ({}, {"schema": None}, "spec.versions[0].schema.openAPIV3Schema"),
+        ({"scope": "Everywhere"}, {}, "spec.scope"),
+    ],
+)
+def test_a_definition_without_a_stored_version_a_schema_or_a_scope_is_refused(
+    api: Api, spec: dict[str, Any], of_version: dict[str, Any], field: str
+) -> None:
+    """One that no cluster takes is worth nothing in a test either."""
+    definition = custom_resource("example.com")
+    versions = [{**definition["spec"]["versions"][0], **of_version}]
+    wrong = {**definition, "spec": {**definition["spec"], "versions": versions, **spec}}
+    refused = api.refused("POST", DEFINITIONS, wrong)
+    assert refused["code"] == 422
+    assert field in {cause["field"] for cause in refused["details"]["causes"]}
+
+
+def test_a_definition_names_each_of_its_versions_once(api: Api) -> None:
+    """Another of the same name would be served in its place."""
+    definition = custom_resource("example.com")
+    (version,) = definition["spec"]["versions"]
+    again = {**definition["spec"], "versions": [version, {**version, "storage": False}]}
+    refused = api.refused("POST", DEFINITIONS, {**definition, "spec": again})
+    assert "must contain unique version names" in refused["message"]

@@ -208,3 +208,10 @@ def test_all_namespaces_are_listed_together(api: Api, namespace: str) -> None:
     """The path without a namespace has everything, and field selectors narrow it."""
     query = {"fieldSelector": f"metadata.namespace={namespace}"}
     assert names(api.get("/api/v1/configmaps", **query)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(("limit", "cause"), [("x", "invalid syntax"), ("9" * 21, "value out of range")])
+def test_a_limit_is_a_number_of_64_bits(api: Api, config_maps: str, limit: str, cause: str) -> None:
+    """Another one is a request that makes no sense."""
+    refused = api.refused("GET", config_maps, limit=limit)
+    assert (refused["code"], refused["message"]) == (400, f'strconv.ParseInt: parsing "{limit}": {cause}')

@@ -136,6 +136,13 @@ def test_a_strategic_merge_refuses_odd_directives(
     assert api.refused("PATCH", f"{deployments}/web", pod, content_type=STRATEGIC)["code"] == code
 
 
+def test_a_strategic_merge_deletes_nothing_from_what_is_no_list(api: Api, deployments: str) -> None:
+    """Nor does it refuse that."""
+    api.create(deployments, deployment("web", app="app:1"))
+    patch = {"metadata": {"$deleteFromPrimitiveList/name": ["web"]}, "spec": {"replicas": 3}}
+    assert api.ask("PATCH", f"{deployments}/web", patch, content_type=STRATEGIC)["spec"]["replicas"] == 3
+
+
 def test_a_merge_key_may_be_of_any_type_in_an_order(api: Api, deployments: str) -> None:
     """It is then no item's."""
     api.create(deployments, deployment("web", app="app:1"))

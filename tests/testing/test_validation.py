@@ -216,6 +216,30 @@ def test_a_pod_with_a_node_has_its_time_to_end(twins: Twins, namespace: str, nod
 
 
 @on_both
+def test_a_delete_says_in_its_query_what_it_says_in_no_body(twins: Twins, namespace: str) -> None:
+    """As the official Python client does; with a body the query counts for nothing."""
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    pod = sample("v1/Pod", "web")
+    pod["spec"] = {**pod["spec"], "nodeName": "here"}
+    options = {"apiVersion": "v1", "kind": "DeleteOptions"}
+    for body, query in (
+        (None, {"gracePeriodSeconds": "5"}),
+        (None, {"gracePeriodSeconds": "-1"}),
+        (options, {"gracePeriodSeconds": "0"}),
+        (None, {"gracePeriodSeconds": "soon"}),
+        (None, {"dryRun": "All", "gracePeriodSeconds": "0"}),
+        ({**options, "gracePeriodSeconds": "soon"}, {}),
+        ({**options, "dryRun": "All"}, {}),
+        ({**options, "preconditions": 1}, {}),
+        ({**options, "orphanDependents": True, "propagationPolicy": "Orphan"}, {}),
+    ):
+        twins.agree("POST", pods, pod)
+        twins.agree("DELETE", f"{pods}/web", body, **query)
+        twins.ask("DELETE", f"{pods}/web", None, gracePeriodSeconds="0")
+        assert twins.agree("GET", f"{pods}/web")["code"] == 404
+
+
+@on_both
 @pytest.mark.parametrize(
     ("kind", "place", "value"),
     [

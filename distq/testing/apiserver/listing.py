@@ -14,7 +14,7 @@ from typing import Any, Self
 import msgspec
 
 from distq.testing.apiserver.causes import forbidden, unsupported
-from distq.testing.apiserver.requests import is_set
+from distq.testing.apiserver.requests import is_set, whole_number
 from distq.testing.apiserver.selectors import Selector
 from distq.testing.apiserver.status import (
     StatusError,
@@ -58,19 +58,12 @@ class ListOptions:
         return cls(
             resource_version=query.get("resourceVersion", ""),
             match=query.get("resourceVersionMatch", ""),
-            limit=_number(query.get("limit") or "0"),
+            limit=whole_number(query.get("limit") or "0"),
             continue_token=query.get("continue", ""),
             send_initial_events=is_set(query, initial) if initial in query else None,
             bookmarks=is_set(query, "allowWatchBookmarks"),
-            timeout=_number(query.get("timeoutSeconds") or "0"),
+            timeout=whole_number(query.get("timeoutSeconds") or "0"),
         )
-
-
-def _number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
 
 
 def parse_version(text: str) -> int:

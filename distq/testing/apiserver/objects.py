@@ -105,7 +105,8 @@ def _check_type(resource: ServedResource, decoded: dict[str, Any], unrecognized:
             f"{unrecognized}Object 'Kind' is missing in '{msgspec.json.encode(decoded).decode()}'"
         )
     if resource.custom and kind != resource.kind:
-        name = (decoded.get("metadata") or {}).get("name", "")
+        metadata = decoded.get("metadata")
+        name = metadata.get("name", "") if isinstance(metadata, dict) else ""
         raise invalid(resource, name, wrong("kind", kind, f"must be {resource.kind}"), kind=str(kind))
     if (api_version or resource.custom) and api_version != resource.api_version:
         raise bad_request(

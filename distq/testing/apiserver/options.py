@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from aiohttp import web
+from multidict import MultiMapping
 
+from distq.testing.apiserver import typed
 from distq.testing.apiserver.apply import FieldManager
-from distq.testing.apiserver.causes import no_choice, unsupported
+from distq.testing.apiserver.causes import no_choice, unsupported, wrong
 from distq.testing.apiserver.registry import DeleteOptions
-from distq.testing.apiserver.requests import Target, decode, is_set
+from distq.testing.apiserver.requests import Target, decode, is_set, whole_number
 from distq.testing.apiserver.status import bad_request, invalid_options
 
 _KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
@@ -59,28 +61,50 @@ class WriteOptions:
 
 
 def delete_options(request: web.BaseRequest, body: bytes) -> tuple[DeleteOptions, bool]:
-    """Return how to delete, and whether to do all but that; the body says it, or else the query."""
-    given = decode(body, request.headers.get("Content-Type", "")) if body else {}
-    if not isinstance(given, dict):
+    """Return how to delete, and whether to do all but that; a body says all of it, and else the query."""
+    if not body:
+        given = _in_query(request.query)
+        return how_to_delete(given), _dry_run("DeleteOptions", given["dryRun"])
+    decoded = decode(body, request.headers.get("Content-Type", ""))
+    if not isinstance(decoded, dict):
         raise bad_request("couldn't get version/kind; json parse error: no object")
-    given = {"propagationPolicy": request.query.get("propagationPolicy"), **given}
-    dry_run = given.get("dryRun") or request.query.getall("dryRun", None) or []
-    return how_to_delete(given), _dry_run("DeleteOptions", dry_run)
+    given = typed.delete_options(decoded)
+    return how_to_delete(given), _dry_run("DeleteOptions", given.get("dryRun", []))
+
+
+def _in_query(query: MultiMapping[str]) -> dict[str, Any]:
+    given: dict[str, Any] = {"dryRun": query.getall("dryRun", [])}
+    if policy := query.get("propagationPolicy"):
+        given["propagationPolicy"] = policy
+    if period := query.get("gracePeriodSeconds"):
+        given["gracePeriodSeconds"] = whole_number(period)
+    if "orphanDependents" in query:
+        given["orphanDependents"] = is_set(query, "orphanDependents")
+    return given
 
 
 def how_to_delete(given: Mapping[str, Any]) -> DeleteOptions:
     """Return how to delete, as DeleteOptions in a body say it."""
-    preconditions = given.get("preconditions") or {}
-    propagation = given.get("propagationPolicy") or ""
-    if propagation not in {"", "Background", "Foreground", "Orphan"}:
-        cause = no_choice("propagationPolicy", f'"{propagation}"', _PROPAGATIONS)
-        raise invalid_options("DeleteOptions", cause)
+    preconditions, period = given.get("preconditions", {}), given.get("gracePeriodSeconds")
     return DeleteOptions(
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),
-        propagation=propagation,
-        grace_period=given.get("gracePeriodSeconds"),
+        propagation=_propagation(given),
+        grace_period=1 if period is not None and period < 0 else period,
     )
+
+
+def _propagation(given: Mapping[str, Any]) -> str:
+    """Return what becomes of dependents, by the policy or the older field."""
+    propagation: str = given.get("propagationPolicy", "")
+    orphans = given.get("orphanDependents")
+    if propagation and orphans is not None:
+        rule = "orphanDependents and deletionPropagation cannot be both set"
+        raise invalid_options("DeleteOptions", wrong("propagationPolicy", propagation, rule))
+    if propagation not in {"", "Background", "Foreground", "Orphan"}:
+        cause = no_choice("propagationPolicy", f'"{propagation}"', _PROPAGATIONS)
+        raise invalid_options("DeleteOptions", cause)
+    return propagation if orphans is None else "Orphan" if orphans else "Background"
 
 
 def _dry_run(kind: str, given: list[str]) -> bool:

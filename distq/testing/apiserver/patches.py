@@ -172,7 +172,7 @@ def strategic_merge_patch(schema: Schema, target: dict[str, Any], patch: dict[st
     for name, value in patch.items():
         if name.startswith(_DELETED):
             field = name.removeprefix(_DELETED)
-            if before := merged.get(field):
+            if isinstance(before := merged.get(field), list):
                 _require_list(value)
                 merged[field] = [each for each in before if each not in value]
         elif not name.startswith("$"):

@@ -123,6 +123,17 @@ def is_set(query: Mapping[str, str], name: str) -> bool:
     return query.get(name, "false").lower() not in {"false", "0"}
 
 
+def whole_number(text: str) -> int:
+    """Return what a parameter says that is a number of 64 bits."""
+    try:
+        number = int(text)
+    except ValueError:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+    if not -(2**63) <= number < 2**63:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return number
+
+
 _MOST_VALUES = 1_000_000
 """Values of a YAML document; by aliases of aliases a few lines may stand for more than fits any memory."""
 

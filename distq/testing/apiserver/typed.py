@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from distq.testing.apiserver import defaults, quantities
 from distq.testing.apiserver.built_in_schemas import NAME, PRESERVES, Schema, definition, pointers
 from distq.testing.apiserver.resources import ServedResource
-from distq.testing.apiserver.status import undecodable
+from distq.testing.apiserver.status import bad_request, undecodable
 from distq.testing.apiserver.store import Content
 from distq.testing.apiserver.structural import admitted
 
@@ -70,6 +70,14 @@ def metadata(resource: ServedResource, given: Any) -> dict[str, Any]:
     except Undecodable as error:
         raise undecodable(resource, str(error)) from None
     return {name: each for name, each in decoded.items() if each not in ("", {}, [])}
+
+
+def delete_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return DeleteOptions as their type keeps them."""
+    try:
+        return _struct(definition("meta.v1.DeleteOptions"), dict(given), "DeleteOptions", "")
+    except Undecodable as error:
+        raise bad_request(str(error)) from None
 
 
 def not_a_map(value: Any) -> str:

@@ -8,7 +8,14 @@ Source: kubernetes pkg/apis/*/validation, pkg/registry/batch/job/strategy.go.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from distq.testing.apiserver import access_rules, core_rules, network_rules, pod_rules, workload_rules
+from distq.testing.apiserver import (
+    access_rules,
+    core_rules,
+    definition_rules,
+    network_rules,
+    pod_rules,
+    workload_rules,
+)
 from distq.testing.apiserver.built_in_kinds import Rules, names_in, rules_of
 from distq.testing.apiserver.built_in_schemas import NAME, PRESERVES, Schema, pointers
 from distq.testing.apiserver.causes import Cause, Fields, Rule, forbidden, required, unsupported, wrong
@@ -183,6 +190,7 @@ def _without_images(value: Any) -> Any:
 _RULES: Mapping[str, Rule] = {
     **access_rules.RULES,
     **core_rules.RULES,
+    **definition_rules.RULES,
     **network_rules.RULES,
     **pod_rules.RULES,
     **workload_rules.RULES,
