@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from distq.testing import Sandbox
+from tests.cli.program import ImportedProgram
 from tests.docs.reader import Reader, write_files
 
 
@@ -20,5 +21,5 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="package")
 def reader(folder: Path) -> Iterator[Reader]:
     """Give someone who follows the pages, in what ``distq sandbox --manifest foos.yaml`` starts."""
-    with Sandbox(manifests=[folder / "foos.yaml"]) as sandbox:
-        yield Reader(folder, sandbox)
+    with Sandbox(manifests=[folder / "foos.yaml"]) as sandbox, ImportedProgram() as program:
+        yield Reader(folder, sandbox, program)

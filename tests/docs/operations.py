@@ -49,10 +49,7 @@ def the_queue_looks_like_that(text: str, reader: Reader) -> None:
 def the_user_is_that(text: str, reader: Reader) -> None:
     """Print it, to the last word."""
     line, _, output = text.removeprefix("$ ").partition("\n")
-    done = subprocess.run(
-        shlex.split(line), env=reader.environment, stdout=subprocess.PIPE, text=True, check=True
-    )
-    assert done.stdout.strip() == output.strip()
+    assert reader.run(*shlex.split(line)).strip() == output.strip()
 
 
 @runs("$ distq check")
@@ -72,19 +69,11 @@ def compare(text: str, reader: Reader, environment: Mapping[str, str]) -> None:
     for shown in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
         line, _, output = shown.partition("\n")
         words = shlex.split(line)
-        done = subprocess.run(
-            words,
-            cwd=reader.folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
-        printed = done.stdout.replace(str(os.getpid()), SHOWN_PID).replace(socket.gethostname(), SHOWN_HOST)
+        done = reader.finished(*words, environment=environment)
+        printed = f"{done.stdout}{done.stderr}"
+        seen = printed.replace(str(os.getpid()), SHOWN_PID).replace(socket.gethostname(), SHOWN_HOST)
         exact = words[1] in EXACT
-        assert shape(printed, exact=exact) == shape(output, exact=exact), done.stdout
+        assert shape(seen, exact=exact) == shape(output, exact=exact), printed
 
 
 def shape(output: str, *, exact: bool) -> list[list[str]]:

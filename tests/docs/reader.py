@@ -5,13 +5,14 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from distq.testing import Sandbox
+from tests.cli.program import ImportedProgram
 from tests.docs.pages import BLOCKS, Block
 
 PROGRAMS = Path(sys.executable).parent
@@ -53,9 +54,10 @@ def write_files(folder: Path) -> None:
 class Reader:
     """Runs what the pages show."""
 
-    def __init__(self, folder: Path, sandbox: Sandbox) -> None:
+    def __init__(self, folder: Path, sandbox: Sandbox, program: ImportedProgram) -> None:
         self.folder = folder
         self.sandbox = sandbox
+        self._program = program
         own = {name: value for name, value in os.environ.items() if not name.startswith(("DISTQ_", "KUBE"))}
         self.bare = {**own, "HOME": str(folder), "PATH": f"{PROGRAMS}:{own.get('PATH', '')}"}
         self.environment = self.bare | sandbox.environment
@@ -63,18 +65,26 @@ class Reader:
 
     def run(self, *command: str, text: str = "", **environment: str) -> str:
         """Run a command to its good end; return what it printed."""
-        done = subprocess.run(
+        done = self.finished(*command, text=text, environment=environment or self.environment)
+        assert done.returncode == 0, f"{shlex.join(command)}\n{text}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def finished(
+        self, *command: str, environment: Mapping[str, str], text: str = ""
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run a command to its end; a process that has imported distq becomes a command of distq."""
+        if command[0] == "distq" and not text:
+            return self._program.run(command[1:], self.folder, environment, TIMEOUT)
+        return subprocess.run(
             command,
             cwd=self.folder,
-            env=environment or self.environment,
+            env=environment,
             input=text,
             capture_output=True,
             text=True,
             timeout=TIMEOUT,
             check=False,
         )
-        assert done.returncode == 0, f"{shlex.join(command)}\n{text}\n{done.stdout}{done.stderr}"
-        return done.stdout
 
     def test(self, *files: str) -> None:
         """Run tests as their author would, where no server is; what has passed is not repeated."""
