@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from distq.client import Client
+from distq.errors import ApiError
 from distq.testing import EmulatedApiServer
 from tests.support.api_servers import ApiServer
 from tests.support.samples import custom_resource, wait_until_served
@@ -126,3 +127,82 @@ def test_a_definition_names_each_of_its_versions_once(api: Api) -> None:
     again = {**definition["spec"], "versions": [version, {**version, "storage": False}]}
     refused = api.refused("POST", DEFINITIONS, {**definition, "spec": again})
     assert "must contain unique version names" in refused["message"]
+
+
+TEXT = {"type": "string"}
+
+
+def of_a(**schema: Any) -> dict[str, Any]:
+    """Return a schema whose field ``a`` has this one."""
+    return {"type": "object", "properties": {"a": schema}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "cause"),
+    [
+        ({}, ".type: Required value: must not be empty at the root"),
+        ({"type": "string"}, '.type: Invalid value: "string": must be object at the root'),
+        (of_a(), ".properties[a].type: Required value: must not be empty for specified object fields"),
+        (of_a(type="text"), '.properties[a].type: Unsupported value: "text"'),
+        (of_a(type="array"), ".properties[a].items: Required value: must be specified"),
+        (
+            of_a(type="array", items={}),
+            ".properties[a].items.type: Required value: must not be empty for specified array items",
+        ),
+        (
+            of_a(type="object", additionalProperties={}),
+            ".properties[a].additionalProperties.type: Required value",
+        ),
+        (
+            of_a(type="object", properties={"b": TEXT}, additionalProperties=TEXT),
+            ".properties[a].additionalProperties: Forbidden: additionalProperties and properties are mutual",
+        ),
+        (
+            of_a(type="object", anyOf=[TEXT]),
+            ".properties[a].anyOf[0].type: Forbidden: must be empty to be structural",
+        ),
+        (
+            {"type": "object", "properties": {"metadata": of_a(**TEXT)}},
+            ".properties[metadata]: Forbidden: must not specify anything other than name and generateName",
+        ),
+    ],
+)
+def test_a_schema_that_is_not_structural_is_refused(api: Api, schema: dict[str, Any], cause: str) -> None:
+    """With the path of each mistake in it."""
+    assert cause in refusal(api, schema)
+
+
+def refusal(api: Api, schema: dict[str, Any]) -> str:
+    """Return why a definition with this schema is refused, or nothing."""
+    definition = custom_resource("example.com")
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    body = {**definition, "spec": {**definition["spec"], "versions": [version]}}
+    try:
+        api.ask("POST", DEFINITIONS, body, dryRun="All")
+    except ApiError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"x-kubernetes-preserve-unknown-fields": True},
+        of_a(**{"x-kubernetes-preserve-unknown-fields": True}),
+        of_a(**{"x-kubernetes-int-or-string": True, "anyOf": [{"type": "integer"}, TEXT]}),
+        of_a(type="object", additionalProperties=TEXT),
+        {"type": "object", "properties": {"metadata": {"type": "object", "properties": {"name": TEXT}}}},
+    ],
+)
+def test_a_schema_needs_no_type_where_it_names_nothing(api: Api, schema: dict[str, Any]) -> None:
+    """As for what is free, or a number or a text."""
+    assert refusal(api, schema) == ""
+
+
+@pytest.mark.parametrize("schema", [{"type": ["object"]}, {"type": "object", "properties": []}, 7])
+def test_what_is_no_schema_cannot_be_decoded(api: Api, schema: Any) -> None:
+    """It is a request that makes no sense, and no schema with mistakes."""
+    definition = custom_resource("example.com")
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    body = {**definition, "spec": {**definition["spec"], "versions": [version]}}
+    assert api.refused("POST", DEFINITIONS, body, dryRun="All")["code"] == 400
