@@ -102,8 +102,13 @@ def test_a_drain_within_on_cancel_does_not_wait(connection: Connection) -> None:
 def test_a_child_of_a_fork_takes_no_thread_for_one_of_its_parents(connection: Connection) -> None:
     """Its threads may get the idents of threads that were in ``on_cancel`` when it was forked."""
     entered, leave = threading.Event(), threading.Event()
+
+    def cancelled(_: Request) -> None:
+        entered.set()
+        leave.wait(20)
+
     queue = Queue("foos", connection)
-    queue.on_cancel = lambda _: entered.set() or leave.wait(20)
+    queue.on_cancel = cancelled
     queue.add("a")
     queue.get(0)
     queue.add("b")
@@ -112,9 +117,10 @@ def test_a_child_of_a_fork_takes_no_thread_for_one_of_its_parents(connection: Co
     assert entered.wait(20)
     if (child := os.fork()) == 0:
         try:
-            os._exit(0 if queue.get(0) else 1)
+            queue.get(0)
+            os._exit(0)
         finally:
-            os._exit(2)
+            os._exit(1)
     leave.set()
     closing.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
