@@ -57,7 +57,7 @@ class Reader:
     def __init__(self, folder: Path, sandbox: Sandbox, program: ImportedProgram) -> None:
         self.folder = folder
         self.sandbox = sandbox
-        self._program = program
+        self.program = program
         own = {name: value for name, value in os.environ.items() if not name.startswith(("DISTQ_", "KUBE"))}
         self.bare = {**own, "HOME": str(folder), "PATH": f"{PROGRAMS}:{own.get('PATH', '')}"}
         self.environment = self.bare | sandbox.environment
@@ -74,7 +74,7 @@ class Reader:
     ) -> "subprocess.CompletedProcess[str]":
         """Run a command to its end; a process that has imported distq becomes a command of distq."""
         if command[0] == "distq" and not text:
-            return self._program.run(command[1:], self.folder, environment, TIMEOUT)
+            return self.program.run(command[1:], self.folder, environment, TIMEOUT)
         return subprocess.run(
             command,
             cwd=self.folder,

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from distq import get_condition
 from distq.testing import Sandbox
+from tests.cli.program import ImportedProgram
 from tests.docs.manifests import client_of
 from tests.docs.pages import PAGES, Block
 from tests.docs.reader import TIMEOUT, Reader, require_lines, runs
@@ -27,7 +28,7 @@ def the_tutorial_can_be_followed(text: str, reader: Reader) -> None:
     program("kubectl", package="kubernetes-client")
     folder = reader.folder / "tutorial"
     folder.mkdir()
-    follow(folder)
+    follow(folder, reader.program)
 
 
 @runs(
@@ -46,13 +47,13 @@ def the_block_is_a_step_of_it(text: str, reader: Reader) -> None:
     assert text in {block.text for block in PAGE.blocks}
 
 
-def follow(folder: Path) -> None:
+def follow(folder: Path, imported: ImportedProgram) -> None:
     """Go from block to block, and wait where the page says so; then run the tests, and more workers."""
     (last,) = [i for i, block in enumerate(PAGE.blocks) if block.title == "# test_sites.py"]
     for block in PAGE.blocks[:3]:
         save(folder, block)
     with Sandbox(manifests=[folder / "crd.yaml", folder / "home.yaml"]) as sandbox:
-        reader = Reader(folder, sandbox)
+        reader = Reader(folder, sandbox, imported)
         with running(reader) as log:
             for block, after in pairwise(PAGE.blocks[3 : last + 1]):
                 if block.language == "python":
