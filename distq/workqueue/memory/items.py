@@ -166,16 +166,17 @@ class Items:
 
     def _make_pending(self, item: Item, entry: Now) -> None:
         """Make an item pending now; in a fair queue it enters by its flow if it is ready and no suspect."""
-        self.pending.pop(item, None)
+        stood = self.pending.pop(item, None)
         if item not in self.claims:
-            entry = entry._replace(tag=self._tag(item, entry))
+            has_a_tag = isinstance(stood, Now) and stood.tag is not None
+            entry = entry._replace(tag=self._tag(item, entry, is_raised=has_a_tag))
         self.pending[item] = entry
 
-    def _tag(self, item: Item, entry: Now) -> int | None:
+    def _tag(self, item: Item, entry: Now, *, is_raised: bool) -> int | None:
         if self.flows.is_fair and item in self.suspects:  # it waits for no share
             first = self._first_tag(entry.priority)
             return entry.since if first is None else first
-        if not self.flows.goes_by_flow(entry):
+        if not (self.flows.goes_by_flow(entry) or (is_raised and self.flows.is_fair)):
             return None
         return self.flows.tag(item, entry, self._first_tag(entry.priority))
 

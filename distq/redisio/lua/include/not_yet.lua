@@ -12,17 +12,16 @@
       if zadd[2] == suspects then return into_flows(zadd) end
       local first, names = zadd[3] == 'XX' and 5 or 4, {}
       for at = first, #zadd, 2 do names[#names + 1] = zadd[at + 1] end
-      local early, places, raised = { unpack(zadd, 1, first - 1) }, {}, { 'HDEL', arrivals }
-      for n, stands in ipairs(call('ZMSCORE', ready, unpack(names))) do
+      local stands, arrived = call('ZMSCORE', ready, unpack(names)), call('HMGET', arrivals, unpack(names))
+      local early, places = { unpack(zadd, 1, first - 1) }, {}
+      for n, name in ipairs(names) do
         local at = first + 2 * n - 2
         local order = tonumber(zadd[at])
-        if order < edge then
-          places[#places + 1], early[#early + 1], early[#early + 2] = at, zadd[at], names[n]
-        elseif stands and order < tonumber(stands) then
-          raised[#raised + 1] = names[n]
+        -- who has a place by its flow has one after it is raised, too
+        if order < edge or (arrived[n] and stands[n] and order < tonumber(stands[n])) then
+          places[#places + 1], early[#early + 1], early[#early + 2] = at, zadd[at], name
         end
       end
       if #places > 0 then into_flows(early) end
       for n, at in ipairs(places) do zadd[at] = early[first + 2 * n - 2] end
-      if #raised > 2 then call(unpack(raised)) end
     end
