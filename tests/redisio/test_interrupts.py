@@ -166,7 +166,7 @@ for number in range(6000):
     signal.setitimer(signal.ITIMER_REAL, drawn.uniform(0.00005, 0.001), 0.00007)
     try:
         attempt(number)
-    except (Interrupted, RedisError):
+    except (Interrupted, RedisError, SystemError):  # the last is Python's, of two signals at once
         interrupted += 1
     signal.setitimer(signal.ITIMER_REAL, 0)
     if time.monotonic() > until:
