@@ -14,7 +14,7 @@ from statistics import median
 
 import click
 
-from benchmarks import cycle, servers
+from benchmarks import cycle, flow_limits, servers
 from benchmarks.report import Row, publish
 from benchmarks.servers import Server
 from benchmarks.subjects import Distq, fill
@@ -55,6 +55,7 @@ def _rows(server: Server, size: Size) -> Iterator[Row]:
     yield from _shares(server, size)
     for batch in COSTS:
         yield from _costs(server, size, batch)
+    yield from flow_limits.rows(server, waiting=size.waiting, rounds=size.rounds, keys_of_each=_keys)
 
 
 def _queue(server: Server, *, fair: bool = True) -> Distq:

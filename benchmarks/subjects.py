@@ -110,10 +110,13 @@ class Floor:
 class Consumer:
     """One session of a queue, whose scripts are called as directly as those of the floor."""
 
-    def __init__(self, store: QueueStore, claim_duration: float = 3600.0) -> None:
+    def __init__(
+        self, store: QueueStore, claim_duration: float = 3600.0, *, limit: int | None = None
+    ) -> None:
         self._store = store
         self._turns = count(1)
-        self._inputs = TurnSettings(QueueOptions(max_retries=10)).inputs()
+        options = QueueOptions(max_retries=10)
+        self._inputs = TurnSettings(options, fleet_concurrency_per_flow=limit).inputs()
         nonce, duration = secrets.token_urlsafe(16), int(claim_duration * 1e6)
         self.session = store.run(
             "open",
@@ -150,9 +153,16 @@ class Consumer:
 class Distq:
     """distq, with everything on."""
 
-    def __init__(self, connection: Connection, name: str = "distq", store: QueueStore | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        name: str = "distq",
+        store: QueueStore | None = None,
+        *,
+        limit: int | None = None,
+    ) -> None:
         self.store = store or QueueStore(connection, name)
-        self.consumer = Consumer(self.store)
+        self.consumer = Consumer(self.store, limit=limit)
         self._held: list[Any] = []
 
     def add(self, keys: Sequence[str]) -> None:

@@ -98,6 +98,9 @@ class Settings:
     fleet_concurrency: int | None = _setting(None, "DISTQ_FLEET_CONCURRENCY", int)
     """Reconciles at a time in all processes that work on a queue; None is the Controller's own number."""
 
+    fleet_concurrency_per_flow: int | None = _setting(None, "DISTQ_FLEET_CONCURRENCY_PER_FLOW", int)
+    """Reconciles of one namespace at a time in all processes; None is the Controller's own number."""
+
     grace_period: float = _setting(25.0, "DISTQ_GRACE_PERIOD", float)
     """Seconds that running reconciles get after SIGTERM; below Kubernetes' 30 s until SIGKILL."""
 
@@ -130,7 +133,7 @@ class Settings:
                 f"{self.renew_deadline:g} s, retry_period {self.retry_period:g} s. "
                 "Make each longer than the next."
             )
-        for name in ("concurrency", "fleet_concurrency"):
+        for name in ("concurrency", "fleet_concurrency", "fleet_concurrency_per_flow"):
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise ConfigError(f"bad {name}: {number}. Give 1 or more.")

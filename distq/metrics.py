@@ -183,6 +183,12 @@ FLOW_READY = Metric(
     "Items of a flow, which is what keys have before their first slash, that can be claimed now.",
     _FLOW,
 )
+FLOW_HELD_BACK = Metric(
+    "distq_flow_held_back",
+    "gauge",
+    "Of the items of a flow those that wait since as many of it are claimed as may be.",
+    _FLOW,
+)
 FLOW_OLDEST_READY = Metric(
     "distq_flow_oldest_ready_seconds",
     "gauge",

@@ -10,7 +10,17 @@ from distq.wording import brief, counted
 if TYPE_CHECKING:
     from distq.inspector import FlowInfo, Inspector
 
-_HEADERS = ["QUEUE", "FLOW", "READY", "PROCESSING", "OLDEST", "CLAIMED", "WAITED-P50", "WAITED-P99"]
+_HEADERS = [
+    "QUEUE",
+    "FLOW",
+    "READY",
+    "HELD-BACK",
+    "PROCESSING",
+    "OLDEST",
+    "CLAIMED",
+    "WAITED-P50",
+    "WAITED-P99",
+]
 
 
 def print_flows(inspector: "Inspector", queues: Sequence[str], *, as_json: bool) -> None:
@@ -39,6 +49,7 @@ def _row(flow: "FlowInfo", now: float) -> list[str]:
         flow.queue,
         "-" if flow.flow is None else flow.flow,
         f"{'~' if flow.sample and flow.ready else ''}{flow.ready}",
+        f"{'~' if flow.sample and flow.held_back else ''}{flow.held_back}",
         str(flow.processing),
         since(flow.oldest_ready, now),
         str(flow.claimed),

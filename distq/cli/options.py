@@ -36,6 +36,7 @@ _HELP: dict[str, tuple[Any, str]] = {
     "retry_period": (Seconds(min=0), "Seconds between tries."),
     "concurrency": (int, "Reconciles at a time in this process."),
     "fleet_concurrency": (int, "Reconciles at a time in all processes."),
+    "fleet_concurrency_per_flow": (int, "Reconciles of one namespace at a time in all processes."),
     "grace_period": (Seconds(min=0), "Seconds that running reconciles get after SIGTERM."),
     "revision": (str, "A new revision enqueues every object once."),
     "http_address": (str, "ADDRESS:PORT of /metrics, /healthz and /readyz."),
@@ -48,13 +49,14 @@ _DEFAULTS = {
     "lease_namespace": "the pod's",
     "concurrency": "the Controller's",
     "fleet_concurrency": "the Controller's",
+    "fleet_concurrency_per_flow": "the Controller's",
     "http_address": "off",
 }
 
 REDIS = (*(name for name in _HELP if name.startswith("redis_")), "prefix")
 LOGS = ("log_level", "log_format")
 LEASE = ("lease_name", "lease_namespace", "lease_duration", "renew_deadline", "retry_period", "revision")
-WORK = ("concurrency", "fleet_concurrency", "grace_period")
+WORK = ("concurrency", "fleet_concurrency", "fleet_concurrency_per_flow", "grace_period")
 HTTP = ("http_address",)
 
 

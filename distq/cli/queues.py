@@ -114,10 +114,12 @@ def queue_row(info: "QueueInfo", now: float) -> list[str]:
 
 
 def _special(info: "QueueInfo", now: float) -> Iterator[str]:
-    """Yield a pause, a trace, and watches for which the workers wait."""
+    """Yield a pause, a trace, watches for which the workers wait, and what waits for claims of its flow."""
     if info.paused_since is not None:
         yield f"paused {since(info.paused_since, now)}"
     if info.catching_up_until is not None:
         yield f"watches catch up, for {age(info.catching_up_until - now)} at most"
     if info.traced_until is not None:
         yield f"traced for {age(info.traced_until - now)} more"
+    if info.held_back:
+        yield f"{info.held_back} held back"

@@ -120,4 +120,6 @@ def _describe(controller: "Controller", settings: Settings, *, workers: bool) ->
     at_a_time = f"   {settings.concurrency or controller.concurrency} at a time" if workers else ""
     fleet = settings.fleet_concurrency or controller.fleet_concurrency
     at_a_time += f", {fleet} in all processes" if workers and fleet else ""
+    per_flow = settings.fleet_concurrency_per_flow or controller.fleet_concurrency_per_flow
+    at_a_time += f", {per_flow} of a namespace in all processes" if workers and per_flow else ""
     return f"{controller.name:<8} {watches}   queue {controller.queue.name}{at_a_time}"

@@ -45,6 +45,8 @@ class Controller:
     :param int concurrency: Reconciles at a time in one process. Default: 8.
     :param int | None fleet_concurrency: Reconciles at a time in all processes together; give all processes
         the same. Default: None, no limit.
+    :param int | None fleet_concurrency_per_flow: Reconciles of one namespace at a time in all processes
+        together, with ``fair_by``; give all processes the same. Default: None, no limit.
     :param str | None fair_by: Let the namespaces of a priority take turns, with "namespace"; see ``Queue``,
         which takes it where one is given. Default: None, as the queue is.
     :param Duration | None reconciliation_timeout: Seconds after which a reconcile fails with TimeoutError; a
@@ -72,6 +74,7 @@ class Controller:
         watches: "Sequence[Watch]" = (),
         concurrency: int = 8,
         fleet_concurrency: int | None = None,
+        fleet_concurrency_per_flow: int | None = None,
         fair_by: str | None = None,
         reconciliation_timeout: Duration | None = None,
         max_hold: Duration | None = None,
@@ -86,6 +89,7 @@ class Controller:
         self.caches: Caches | None = None
         self.concurrency = concurrency
         self.fleet_concurrency = fleet_concurrency
+        self.fleet_concurrency_per_flow = fleet_concurrency_per_flow
         self.reconciliation_timeout = in_seconds(reconciliation_timeout)
         self.max_hold = in_seconds(max_hold)
         self.cache_sync_timeout = in_seconds(cache_sync_timeout)
@@ -133,9 +137,11 @@ class Controller:
         for name, number in {
             "concurrency": self.concurrency,
             "fleet_concurrency": self.fleet_concurrency,
+            "fleet_concurrency_per_flow": self.fleet_concurrency_per_flow,
         }.items():
             if number is not None and not (_is_whole(number) and number >= 1):
                 raise ConfigError(f"bad {name}: {number!r}. Give a whole number, 1 or more.")
+        self.queue.fleet_concurrency_per_flow = self.fleet_concurrency_per_flow
         timeout = self.reconciliation_timeout
         if timeout is not None and not (is_number(timeout) and timeout > 0):
             raise ConfigError(

@@ -105,6 +105,7 @@ class Parts:
             controller,
             concurrency=self.settings.concurrency,
             fleet_concurrency=self.settings.fleet_concurrency,
+            fleet_concurrency_per_flow=self.settings.fleet_concurrency_per_flow,
             metrics=self.metrics,
             spans=self.spans,
             event_loop=self._event_loop,

@@ -46,4 +46,5 @@ def _info(queue: str, name: str | None, flow: Flow, *, is_sample: bool) -> FlowI
         waiting_p50=quantile(flow.waiting, 0.5),
         waiting_p99=quantile(flow.waiting, 0.99),
         sample=is_sample,
+        held_back=flow.held_back,
     )

@@ -43,10 +43,11 @@ class QueueInfo:
     ``depth`` counts the items that wait now (ready, dirty, and delayed items that are due), ``failing`` the
     items with a failure record, the dead included, ``workers`` the open handles. ``paused_since`` is when
     the claims were stopped, None while they go on; ``traced_until`` when the trace ends, None without a
-    trace. ``catching_up_until`` is until when workers wait at most, since a new leader's cached watches
-    catch up with the cluster; None where they do not wait. ``broken`` is why Redis refuses to show the
-    queue, and how to repair it, as where one of its keys has another type: then all numbers are 0. It is
-    None for all other queues.
+    trace. ``held_back`` counts those of the ready items that wait for the end of a claim of their flow, since
+    ``fleet_concurrency_per_flow`` of it are claimed. ``catching_up_until`` is until when workers wait at
+    most, since a new leader's cached watches catch up with the cluster; None where they do not wait.
+    ``broken`` is why Redis refuses to show the queue, and how to repair it, as where one of its keys has
+    another type: then all numbers are 0. It is None for all other queues.
     """
 
     name: str
@@ -65,6 +66,7 @@ class QueueInfo:
     failed_per_second: float
     traced_until: Timestamp | None
     catching_up_until: Timestamp | None
+    held_back: int = 0
     broken: str | None = None
 
 
@@ -113,7 +115,8 @@ class ItemInfo:
     (``revive_dead_after``). ``since`` is when it entered its state (of a delayed one when it last failed).
     ``claim_deadline`` is when its worker's claim lapses unless a heartbeat moves it. ``traceback`` is the
     last one, of at most 4 KiB. ``reason`` is why a dead item is dead; for ``parked``, which is by hand,
-    ``last_error`` is the operator's text.
+    ``last_error`` is the operator's text. A ready one is ``held_back`` if ``fleet_concurrency_per_flow`` of
+    its flow are claimed.
     """
 
     queue: str
@@ -130,6 +133,7 @@ class ItemInfo:
     last_error_at: Timestamp | None
     reason: str | None
     traceback: str | None
+    held_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +155,10 @@ class FlowInfo:
     """Some items of a queue together: those whose keys have the same text before their first slash.
 
     ``flow`` is that text, as a namespace, None of keys without a slash. ``oldest_ready`` is since when the
-    item waits that waits longest. Of a queue with more items than a look takes, ``ready`` and ``processing``
-    are an estimate, and ``oldest_ready`` is of the items that were looked at: then it is a ``sample``.
+    item waits that waits longest. ``held_back`` counts those of the ready items that wait for the end of a
+    claim of the flow. Of a queue with more items than a look takes, ``ready``, ``held_back`` and
+    ``processing`` are an estimate, and ``oldest_ready`` is of the items that were looked at: then it is a
+    ``sample``.
 
     ``waiting_p50`` and ``waiting_p99`` are the median and 99th percentile of the seconds from pending to
     claimed, of ``claimed`` items in the last five minutes, as open handles report them; None where nothing
@@ -168,6 +174,7 @@ class FlowInfo:
     waiting_p50: float | None
     waiting_p99: float | None
     sample: bool
+    held_back: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,7 @@ def numbers(store: QueueStore, now: float) -> Read[QueueInfo]:
         failed_per_second=_total(workers, "failed_per_second"),
         traced_until=_later(counts.traced_until, now),
         catching_up_until=_later(counts.catching_up_until, now),
+        held_back=counts.held_back,
     )
 
 
@@ -203,6 +204,7 @@ def _item_info(
         last_error_at=_timestamp(failed_at),
         reason=failure.reason or None,
         traceback=failure.traceback or None,
+        held_back=item.held_back,
     )
 
 

@@ -258,7 +258,7 @@ def _siblings(store: QueueStore, key: str) -> Read[list[str]]:
     if not slash:
         return []
     glob = "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in namespace) + "/*"
-    states = ("processing", "ready", "suspects", "delayed", "dead")
+    states = ("processing", "ready", "suspects", "held_back", "delayed", "dead")
     scans = yield store.commands(*(("ZSCAN", state, 0, "MATCH", glob, "COUNT", 1000) for state in states))
     names = dict.fromkeys(shown(member) for _, flat in scans for member in flat[::2])
     names.pop(key, None)

@@ -101,6 +101,7 @@ def _is_item(item: bytes) -> bool:
 _MAKES_SENSE: Mapping[str, Callable[[bytes, bytes], bool]] = {
     "ready": lambda item, order: _is_item(item) and decode_order(order) != NO_SCORE,
     "suspects": lambda item, order: _is_item(item) and decode_order(order) != NO_SCORE,
+    "held_back": lambda item, order: _is_item(item) and decode_order(order) != NO_SCORE,
     "dirty": lambda item, order: _is_item(item) and decode_order(order) != NO_SCORE,
     "delayed": lambda item, due: _is_item(item) and decode_due(due) != NO_SCORE,
     "processing": lambda item, session: _is_item(item) and session.isdigit(),

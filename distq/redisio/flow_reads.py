@@ -28,11 +28,13 @@ _NEXT = 200
 class Flow:
     """What a look found of one flow.
 
-    ``ready`` and ``processing`` are estimated in a sample, to two digits. ``since_us`` is since when the
-    oldest item waits of those looked at. ``waiting`` is of what was claimed in the last minutes.
+    ``ready``, ``held_back`` of these, and ``processing`` are estimated in a sample, to two digits.
+    ``since_us`` is since when the oldest item waits of those looked at. ``waiting`` is of what was claimed in
+    the last minutes.
     """
 
     ready: int = 0
+    held_back: int = 0
     processing: int = 0
     since_us: int | None = None
     waiting: Durations = field(default_factory=Durations)
@@ -50,10 +52,10 @@ class FlowLook:
 def look(store: QueueStore) -> Read[FlowLook]:
     """Look at the flows of a queue, in one round trip, or two of a fair queue."""
     asked: list[Read[Any]] = [_some_items(store), queue_reads.worker_records(store)]
-    (sizes, next_up, ready, suspects, held), workers = yield from gather(asked)
-    n_ready, n_suspects, n_held, n_arrivals = sizes
+    (sizes, next_up, ready, suspects, held_back, held), workers = yield from gather(asked)
+    n_ready, n_suspects, n_held_back, n_held, n_arrivals = sizes
     flows: defaultdict[str | None, Flow] = defaultdict(Flow)
-    seen = {**suspects, **next_up, **ready}
+    seen = {**suspects, **held_back, **next_up, **ready}
     if n_arrivals and seen:
         seen = yield from _by_time(store, seen)
     for item, score in seen.items():
@@ -62,16 +64,19 @@ def look(store: QueueStore) -> Read[FlowLook]:
         if since is not None:
             flow.since_us = min(since, flow.since_us or since)
     estimated = Counter[str | None]()
-    for found, total in ((ready, n_ready), (suspects, n_suspects)):
+    for found, total in ((ready, n_ready), (suspects, n_suspects), (held_back, n_held_back)):
         for name, items in Counter(map(flow_of, found)).items():
-            estimated[name] += _estimate(items, total, len(found))
+            estimate = _estimate(items, total, len(found))
+            estimated[name] += estimate
+            if found is held_back:
+                flows[name].held_back = estimate
     for name, items in estimated.items():
         flows[name].ready = max(flows[name].ready, items)
     for name, items in Counter(map(flow_of, held)).items():
         flows[name].processing = _estimate(items, n_held, len(held))
     for name, waiting in _waits(workers.values()):
         flows[name].waiting += waiting
-    return FlowLook(flows, n_ready + n_suspects, len(seen))
+    return FlowLook(flows, n_ready + n_suspects + n_held_back, len(seen))
 
 
 def together(flows: Iterable[Flow]) -> Flow:
@@ -79,6 +84,7 @@ def together(flows: Iterable[Flow]) -> Flow:
     whole = Flow()
     for flow in flows:
         whole.ready += flow.ready
+        whole.held_back += flow.held_back
         whole.processing += flow.processing
         whole.since_us = min((since for since in (whole.since_us, flow.since_us) if since), default=None)
         whole.waiting += flow.waiting
@@ -95,16 +101,17 @@ _Items = dict[bytes, bytes]
 """Items with their scores."""
 
 
-def _some_items(store: QueueStore) -> Read[tuple[Sequence[int], _Items, _Items, _Items, _Items]]:
-    """Return the sizes of three structures and of arrivals, what is next in the first, some items of each."""
-    structures = ("ready", "suspects", "processing")
-    *sizes, next_up, ready, suspects, held = yield store.commands(
+def _some_items(store: QueueStore) -> Read[tuple[Sequence[int], _Items, _Items, _Items, _Items, _Items]]:
+    """Return the sizes of four structures and of arrivals, what is next in the first, some items of each."""
+    structures = ("ready", "suspects", "held_back", "processing")
+    *sizes, next_up, ready, suspects, held_back, held = yield store.commands(
         *(("ZCARD", structure) for structure in structures),
         ("HLEN", "arrivals"),
         ("ZRANGEBYSCORE", "ready", "-inf", "+inf", "WITHSCORES", "LIMIT", 0, _NEXT),
         *(("ZSCAN", structure, 0, "COUNT", FLOW_ITEMS) for structure in structures),
     )
-    return sizes, _items(next_up), _items(ready[1]), _items(suspects[1]), _items(held[1])
+    found = (_items(scanned) for _, scanned in (ready, suspects, held_back, held))
+    return sizes, _items(next_up), *found  # type: ignore[return-value]  # four of them
 
 
 def _by_time(store: QueueStore, places: _Items) -> Read[_Items]:

@@ -3,8 +3,9 @@
 All keys of a queue are named ``prefix:{name}:...``. They share the hash tag ``{name}``, so that it lives in
 one cluster slot. The prefix is ``distq`` unless it is configured; all keys have it.
 
-    ready       ZSET  item -> order; the queue. Disjoint from suspects, processing and delayed.
+    ready       ZSET  item -> order; the queue. Disjoint from suspects, held_back, processing and delayed.
     suspects    ZSET  item -> order: ready items that are claimed alone. Disjoint as ready is.
+    held_back   ZSET  item -> order: ready items of a flow with all its claims. Disjoint as ready is.
     dirty       ZSET  item -> order: added again while claimed. A subset of processing.
     processing  ZSET  item -> session number. The same members as claims.
     claims      HASH  item -> "session fence order"
@@ -18,11 +19,11 @@ one cluster slot. The prefix is ``distq`` unless it is configured; all keys have
     cache:S     HASH  object -> its version and bytes, if the stream S is cached
     terms:S     HASH  object -> its version, and its terms in the index, or "gone"
     index:S     ZSET  "term NUL object", all of score 0: finds objects in cache:S
-    meta        HASH  layout, clocks, paused, fair_by, entered, catching_up, cover, emptying, buckets,
-                      sessions, trace
+    meta        HASH  layout, clocks, paused, fair_by, entered, bounded, catching_up, cover, and others
     history     HASH  the queue in numbers, every ten seconds and every five minutes; see ``history``
     flows       ZSET  "priority flow" -> order: where the flows of a fair queue end
     arrivals    HASH  item -> its order by time, of what is ready or claimed in a fair queue
+    flow_items  ZSET  "flow NUL letter item", all of score 0: what is claimed, let in or held back of a flow
     links       ZSET  "first traceparent" -> last: the stamps that a span gave to items it made pending
     wake        LIST  at most one token, which wakes a sleeper; a lost one only costs time
     trace       STREAM  the calls of the scripts, while a trace is on; see ``trace``
@@ -46,6 +47,7 @@ LAYOUT = 1
 _SORTED_SETS = {
     "ready",
     "suspects",
+    "held_back",
     "dirty",
     "processing",
     "delayed",
@@ -54,6 +56,7 @@ _SORTED_SETS = {
     "index",
     "links",
     "flows",
+    "flow_items",
 }
 _OTHER_TYPES = {"wake": "list", "trace": "stream", "audit": "stream"}
 

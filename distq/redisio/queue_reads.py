@@ -29,13 +29,16 @@ from distq.redisio.trace import ends_at
 State = Literal["ready", "delayed", "processing", "dead"]
 """Where an item is; *dirty* is a flag of processing."""
 
-_STRUCTURES: Mapping[str, Sequence[str]] = {"ready": ("ready", "suspects"), "failing": ("failures",)}
+_STRUCTURES: Mapping[str, Sequence[str]] = {
+    "ready": ("ready", "suspects", "held_back"),
+    "failing": ("failures",),
+}
 _HASHES = {"arrivals", "cache", "claims", "failures", "known", "streams", "terms", "workers"}
 _LONGEST_NUMBER = 16
 
 
 def structures_of(state: str) -> Sequence[str]:
-    """Return the structures that hold the items of a state; suspects are ready, and wait apart.
+    """Return the structures that hold the items of a state; ready ones may wait apart, as suspects do.
 
     *failing* are the items with a failure record, whatever their state.
     """
@@ -48,15 +51,17 @@ class Counts:
 
     ``paused_us`` is when somebody stopped the claims, 0 where that cannot be read. ``due`` counts the delayed
     items whose time has come; ``first_due`` has the priority and the due time, in µs, of the first of them.
-    ``failing`` counts the failure records, those of dead items included, ``workers`` the open handles.
-    ``traced_until`` is when the last trace ends or ended, seconds since the epoch; ``catching_up_until``
-    until when workers wait for the watches of a leader, or waited and nothing looked since.
+    ``held_back`` counts those of the ready items. ``failing`` counts the failure records, those of dead items
+    included, ``workers`` the open handles. ``traced_until`` is when the last trace ends or ended, seconds
+    since the epoch; ``catching_up_until`` until when workers wait for the watches of a leader, or waited and
+    nothing looked since.
     """
 
     paused_us: int | None
     traced_until: float | None
     catching_up_until: float | None
     first_due: Sequence[tuple[int, int]]
+    held_back: int
     ready: int
     delayed: int
     processing: int
@@ -75,10 +80,11 @@ class Counts:
 def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]:
     """Count what is there at ``now``, the server's time in seconds; with the first so many that are due."""
     due = ("-inf", f"({due_by(now)}")
-    (paused, traced, catching_up), first, suspects, ready, *numbers = yield store.commands(
+    (paused, traced, catching_up), first, suspects, held_back, ready, *numbers = yield store.commands(
         ("HMGET", "meta", "paused", "trace", "catching_up"),
         ("ZRANGEBYSCORE", "delayed", *due, "WITHSCORES", "LIMIT", 0, first_due),
         ("ZCARD", "suspects"),
+        ("ZCARD", "held_back"),
         ("ZCARD", "ready"),
         ("ZCARD", "delayed"),
         ("ZCARD", "processing"),
@@ -92,7 +98,8 @@ def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]
     until_us = decode_time(catching_up.rpartition(b" ")[2]) if catching_up else None
     until = until_us and until_us / 1_000_000
     due_first = [decode_due(score) for score in first[1::2]]
-    return Counts(paused_us, ends_at(traced), until, due_first, ready + suspects, *numbers)
+    ready += suspects + held_back
+    return Counts(paused_us, ends_at(traced), until, due_first, held_back, ready, *numbers)
 
 
 # Priorities
@@ -197,8 +204,8 @@ def levels(store: QueueStore, priorities: Collection[int]) -> Read[dict[int, Lev
     commands = (command for priority in priorities for command in _level_of(priority))
     is_fair, *replies = yield store.commands(("HLEN", "arrivals"), *commands)
     found = {
-        priority: _level(*replies[start : start + 5])
-        for priority, start in zip(priorities, range(0, len(replies), 5), strict=True)
+        priority: _level(*replies[start : start + _READS_OF_A_LEVEL])
+        for priority, start in zip(priorities, range(0, len(replies), _READS_OF_A_LEVEL), strict=True)
     }
     if is_fair:
         longest = yield from gather(
@@ -210,9 +217,13 @@ def levels(store: QueueStore, priorities: Collection[int]) -> Read[dict[int, Lev
     return found
 
 
-def _level(dirty: int, ready: int, first: list[bytes], suspects: int, first_suspect: list[bytes]) -> Level:
-    since = [decode_order(head[1])[1] for head in (first, first_suspect) if head]
-    return Level(ready + suspects, dirty, min(since, default=None))
+_READS_OF_A_LEVEL = 1 + 2 * len(structures_of("ready"))
+
+
+def _level(dirty: int, *of_ready: Any) -> Level:
+    """Return the level of which this was found: what each structure has of it, and its first item there."""
+    since = [decode_order(head[1])[1] for head in of_ready[1::2] if head]
+    return Level(sum(of_ready[::2]), dirty, min(since, default=None))
 
 
 def _level_of(priority: int) -> Iterator[Command]:
@@ -231,7 +242,8 @@ class StoredItem:
     """An item as the queue's structures have it.
 
     ``since_us`` is when it got into its state, None of a delayed one. ``due_us`` is when it comes back, of a
-    delayed item or of one that is processed until then. Of a dead one time may mend why.
+    delayed item or of one that is processed until then. Of a dead one time may mend why. A ready one may be
+    held back, since as many of its flow are claimed as may be.
     """
 
     state: State
@@ -242,6 +254,7 @@ class StoredItem:
     claim: ClaimRecord | None = None
     failure: FailureRecord | None = None
     time_may_mend: bool = False
+    held_back: bool = False
 
 
 def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | None]]:
@@ -251,7 +264,7 @@ def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | No
     replies = yield store.commands(
         *(
             ("ZMSCORE", structure, *keys)
-            for structure in ("ready", "suspects", "dirty", "delayed", "dead", "processing")
+            for structure in ("ready", "suspects", "held_back", "dirty", "delayed", "dead", "processing")
         ),
         ("HMGET", "arrivals", *keys),
         ("HMGET", "claims", *keys),
@@ -262,8 +275,8 @@ def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | No
 
 def _item(found: Sequence[bytes | None]) -> StoredItem | None:
     """Return the item of which this was found. Who holds it decides: what else there is comes after it."""
-    ready, suspected, dirty, delayed, dead, held, arrived, claimed, failed = found
-    ready = ready if suspected is None else suspected
+    ready, suspected, held_back, dirty, delayed, dead, held, arrived, claimed, failed = found
+    ready = next((score for score in (suspected, held_back) if score is not None), ready)
     failure = FailureRecord.parse(failed) if failed is not None else None
     due_priority, due_us = decode_due(delayed) if delayed is not None else (0, None)
     if held is not None:  # a claim alone is what somebody else wrote
@@ -271,7 +284,8 @@ def _item(found: Sequence[bytes | None]) -> StoredItem | None:
         is_dirty = dirty is not None
         return StoredItem("processing", claim.priority, claim.fence, due_us, is_dirty, claim, failure)
     if ready is not None:
-        return StoredItem("ready", decode_order(ready)[0], _since(ready, arrived), failure=failure)
+        since, is_held_back = _since(ready, arrived), held_back is not None
+        return StoredItem("ready", decode_order(ready)[0], since, failure=failure, held_back=is_held_back)
     if delayed is not None:
         return StoredItem("delayed", due_priority, None, due_us, failure=failure)
     if dead is not None:
@@ -284,7 +298,7 @@ def page(
 ) -> Read[list[bytes]]:
     """Return the items at ranks ``offset`` to ``offset + limit`` of states, one after another.
 
-    Suspects come behind what else is ready; with ``last_first`` all is in reverse.
+    What waits apart comes behind what else is ready; with ``last_first`` all is in reverse.
     """
     structures = [structure for state in states for structure in structures_of(state)]
     command = "ZREVRANGE" if last_first else "ZRANGE"

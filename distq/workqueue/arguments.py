@@ -18,6 +18,19 @@ def require_fleet_concurrency(limit: int | None) -> None:
         raise ConfigError(f"bad fleet_concurrency {limit!r:.80}. Give 0 or more, or None.")
 
 
+def require_fleet_concurrency_per_flow(limit: int | None, fair_by: str | None) -> None:
+    """Raise ConfigError unless the limit is None, or a whole number, 1 or more, of a fair queue."""
+    if limit is None:
+        return
+    if not (is_whole(limit) and limit >= 1):
+        raise ConfigError(f"bad fleet_concurrency_per_flow {limit!r:.80}. Give 1 or more, or None.")
+    if fair_by is None:
+        raise ConfigError(
+            f"bad fleet_concurrency_per_flow {limit}: the queue has no flows without fair_by. "
+            'Give fair_by="namespace", too.'
+        )
+
+
 @overload
 def validate_timeout(timeout: Duration) -> float: ...
 @overload

@@ -53,6 +53,7 @@ class TurnSettings:
 
     options: QueueOptions = field(default_factory=QueueOptions)
     fleet_concurrency: int | None = None
+    fleet_concurrency_per_flow: int | None = None
     wants_links: bool = False
     purpose: Callable[[], Purpose] | None = None
     on_limiter_error: Callable[[], None] = lambda: None
@@ -65,6 +66,7 @@ class TurnSettings:
         return {
             **self._constants,
             "fleet_concurrency": "" if self.fleet_concurrency is None else str(self.fleet_concurrency),
+            "fleet_concurrency_per_flow": str(self.fleet_concurrency_per_flow or ""),
             "wants_links": "1" if self.wants_links else "",
         }
 
@@ -76,6 +78,11 @@ class TurnSettings:
             "limiter": self._program,
             "revive_after": "" if self.revive_after is None else str(self.revive_after),
         }
+
+    @property
+    def limits_fleet(self) -> bool:
+        """Return whether a claim takes the place of another one in the fleet."""
+        return self.fleet_concurrency is not None or self.fleet_concurrency_per_flow is not None
 
     @cached_property
     def max_clock_step(self) -> int:

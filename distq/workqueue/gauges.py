@@ -18,6 +18,7 @@ from distq.metrics import (
     DEPTH,
     DIRTY,
     FAILING,
+    FLOW_HELD_BACK,
     FLOW_OLDEST_READY,
     FLOW_READY,
     FLOW_WAITING,
@@ -141,6 +142,7 @@ class QueueGauges:
         for label, flow in labelled.items():
             labels = (self._queue.name, label)
             yield FLOW_READY, labels, flow.ready
+            yield FLOW_HELD_BACK, labels, flow.held_back
             waits = 0.0 if flow.since_us is None else max(0.0, now - flow.since_us / 1e6)
             yield FLOW_OLDEST_READY, labels, waits
             for quantile in (0.5, 0.99):

@@ -12,7 +12,12 @@ from distq.spans import SpanProvider
 from distq.wording import duration
 from distq.workqueue.aio import AsyncQueue
 from distq.workqueue.announcement import Announcement
-from distq.workqueue.arguments import require_fleet_concurrency, require_turn, validate_timeout
+from distq.workqueue.arguments import (
+    require_fleet_concurrency,
+    require_fleet_concurrency_per_flow,
+    require_turn,
+    validate_timeout,
+)
 from distq.workqueue.engine import Engine, RateLimitedAdd, TurnSettings
 from distq.workqueue.interface import (
     Done,
@@ -136,8 +141,8 @@ class QueueHandle(Producer):
         """Yield claimed items until the handle is shut down; outages of Redis are waited out.
 
         In Redis, the step that settles an item also claims the next one for this thread, unless there is a
-        ``fleet_concurrency``. That claim is released when the loop ends, and within three seconds if the
-        thread does not come back for it.
+        ``fleet_concurrency``, or one per flow. That claim is released when the loop ends, and within three
+        seconds if the thread does not come back for it.
         """
         thread = threading.get_ident()
         self._listening.append(thread)
@@ -175,7 +180,7 @@ class QueueHandle(Producer):
         return self._settle(request, Release())
 
     def _settle(self, request: Request, outcome: Outcome) -> bool:
-        wants_next = threading.get_ident() in self._listening and self._settings.fleet_concurrency is None
+        wants_next = threading.get_ident() in self._listening and not self._settings.limits_fleet
         ahead = 1 if wants_next and outcome.__class__ is not Release else 0
         settlements = [Settlement(request, outcome)]
         if request.__class__ is not Request:
@@ -246,6 +251,19 @@ class QueueHandle(Producer):
     def fleet_concurrency(self, limit: int | None) -> None:
         require_fleet_concurrency(limit)
         self._settings.fleet_concurrency = limit
+
+    @property
+    def fleet_concurrency_per_flow(self) -> int | None:
+        """How many items of one flow all handles together may hold; travels with each turn.
+
+        The queue must be fair: a flow is a namespace there. See ``QueueOptions.fair_by``.
+        """
+        return self._settings.fleet_concurrency_per_flow
+
+    @fleet_concurrency_per_flow.setter
+    def fleet_concurrency_per_flow(self, limit: int | None) -> None:
+        require_fleet_concurrency_per_flow(limit, self.options.fair_by)
+        self._settings.fleet_concurrency_per_flow = limit
 
     @property
     def purpose(self) -> Callable[[], Purpose] | None:

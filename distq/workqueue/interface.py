@@ -339,6 +339,9 @@ class TurnQueue(WorkQueue, Protocol):
     fleet_concurrency: int | None
     """How many items all handles together may hold; travels with each turn."""
 
+    fleet_concurrency_per_flow: int | None
+    """How many items of one flow they may hold; the queue must be fair."""
+
     @property
     def claim_duration(self) -> float:
         """Return how long a silent handle keeps its claims, seconds."""

@@ -43,6 +43,7 @@ def test_a_queue_is_taken_as_it_is() -> None:
         ({"concurrency": 1.5}, "bad concurrency: 1.5"),
         ({"concurrency": True}, "bad concurrency: True"),
         ({"fleet_concurrency": 0}, "bad fleet_concurrency: 0"),
+        ({"fleet_concurrency_per_flow": 0}, "bad fleet_concurrency_per_flow: 0"),
         ({"reconciliation_timeout": 0}, "bad reconciliation_timeout: 0"),
         ({"reconciliation_timeout": float("nan")}, "bad reconciliation_timeout: nan"),
         ({"reconciliation_timeout": "5"}, "bad reconciliation_timeout: '5'"),

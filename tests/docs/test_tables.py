@@ -28,7 +28,9 @@ def test_the_extras_are_those_of_the_project() -> None:
 
 def test_the_settings_are_those_of_the_code() -> None:
     """Variables, flags and defaults, in the code's order."""
-    words = dict.fromkeys(("concurrency", "fleet_concurrency"), "the Controller's")
+    words = dict.fromkeys(
+        ("concurrency", "fleet_concurrency", "fleet_concurrency_per_flow"), "the Controller's"
+    )
     words["redis_ca_file"] = "the system's"
     assert [row[:3] for row in plain("variable")] == [
         [setting.metadata["variable"], f"--{setting.name.replace('_', '-')}", default(setting.name, words)]

@@ -45,6 +45,7 @@ OWN = {
     "redisio/queue_reads.py": {"_LONGEST_NUMBER"},  # digits
     "workqueue/dispositions.py": {"_LIMIT"},  # four turns
     "workqueue/gauges.py": {"PAGE"},
+    "workqueue/memory/flow_bound.py": {"_AT_ONCE"},  # as in the scripts
     "workqueue/memory/items.py": {
         "_CRASHES_COUNT_FOR",
         "_ENTER_AT_ONCE",

@@ -13,7 +13,7 @@ import distq.redisio
 LUA = Path(distq.redisio.__file__).parent / "lua"
 GLOBALS = frozenset(
     {
-        *("redis", "KEYS", "ARGV", "call", "math", "string", "table"),
+        *("redis", "KEYS", "ARGV", "call", "math", "string", "struct", "table"),
         *("unpack", "ipairs", "pairs", "pcall", "cjson", "tonumber", "type", "true", "false", "nil"),
         *("traced", "at", "due_items", "revived_items", "taken_back", "args", "switched_off"),
     }

@@ -80,6 +80,7 @@ def test_scripts_write_claims_as_we_read_them(connection: Connection) -> None:
         "revive_after": "",
         "limiter": "",
         "fleet_concurrency": "",
+        "fleet_concurrency_per_flow": "",
         "max_clock_step": 10_000_000,
     }
     turn = store.run("turn", session=opened, op=1, after="", want=1, n_ok=0, settlements=[], **policy)

@@ -42,6 +42,7 @@ class Populated:
         connection.execute(
             "ZADD", self.store.key("suspects"), last, "suspect", last, "late", last, "out-of-date"
         )
+        connection.execute("ZADD", self.store.key("held_back"), last, "waits")
         crashes = {"suspect": "0 2 0 - ", "late": "0 2 0 -@7,8 ", "out-of-date": "0 2 0 -@5,6 "}
         for item, record in crashes.items():
             connection.execute("HSET", self.store.key("failures"), item, record)
@@ -165,6 +166,7 @@ class Populated:
             "revive_after": 900 * SECOND,
             "limiter": "exp 5000 1000000000",
             "fleet_concurrency": "",
+            "fleet_concurrency_per_flow": 9,
         }
         return {"session": session, "op": op, "after": "", "max_clock_step": 10 * SECOND, "n_ok": 0} | policy
 

@@ -277,6 +277,12 @@ class QueueMachine(RuleBasedStateMachine):
         """Limit what all hold together."""
         self.players.fleet_concurrency = limit
 
+    @step(limit=any_of(1, 2, None, 1))
+    def limit_flows(self, limit: int | None) -> None:
+        """Make the queue fair, and limit what all hold together of one flow."""
+        self.players.both.share("namespace", replaces=True)
+        self.players.fleet_concurrency_per_flow = limit
+
     @step(seconds=any_of(None, 400, 10, 100_000))
     def revive_dead(self, seconds: int | None) -> None:
         """Let the dead come back after a while, or stay."""
@@ -327,7 +333,7 @@ class ManyMachine(RuleBasedStateMachine):
         self.players = Players(connection, seen)
 
     teardown = QueueMachine.teardown
-    share = QueueMachine.share
+    share, limit_flows = QueueMachine.share, QueueMachine.limit_flows
     come_back, end, beat, jump, wait_for_due = (
         QueueMachine.come_back,
         QueueMachine.end,

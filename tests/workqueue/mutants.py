@@ -66,7 +66,7 @@ MUTANTS = [
     ),
     Mutant("emptied again at once", "took < EMPTYING_AT_MOST or took >= 2 * EMPTYING_AT_MOST", "true"),
     Mutant("siblings claimed beside a suspect", "alone, popped, records = 1, {}, {}", "alone = 1"),
-    Mutant("a suspect that was met is lost", "if met > 0 then call(unpack(to_suspects)) end", ""),
+    Mutant("a suspect that was met is lost", "if #to_suspects > 3 then call(unpack(to_suspects)) end", ""),
     Mutant("a suspect ends the look", "or met >= SET_APART_AT_LEAST", "or met > 0"),
     Mutant("lost behind a suspect", "if #back > 2 then call(unpack(back)) end", ""),
     Mutant("lost before a suspect", "if #left > 2 then call(unpack(left)) end", ""),
@@ -76,8 +76,8 @@ MUTANTS = [
         "unpack(call('ZRANGE', suspects, '0', '0', 'WITHSCORES'))",
         "unpack(call('ZREVRANGE', suspects, '0', '0', 'WITHSCORES'))",
     ),
-    Mutant("suspects before all others", "tonumber(order) < tonumber(popped[2]) then", "true then"),
-    Mutant("suspects behind all others", "tonumber(order) < tonumber(popped[2]) then", "false then"),
+    Mutant("suspects before all others", "or tonumber(order) < tonumber(popped[2])", "or true"),
+    Mutant("suspects behind all others", "or tonumber(order) < tonumber(popped[2])", "or false"),
     Mutant("a suspect twice, by an add", "elseif suspected[item] then", "elseif false then"),
     Mutant("a suspect delayed, too", "(is_suspect[i] and to_suspects) or", ""),
     Mutant(
@@ -85,18 +85,26 @@ MUTANTS = [
     ),
     Mutant(
         "suspects take no room",
-        "ipairs({ ready, suspects, dirty, delayed }) do free",
-        "ipairs({ ready, dirty, delayed }) do free",
+        "ipairs({ ready, suspects, dirty, delayed, bounded",
+        "ipairs({ ready, dirty, delayed, bounded",
     ),
-    Mutant("no room for suspects that wait", "or later[i] or suspected[i]) then", "or later[i]) then"),
+    Mutant(
+        "no room for suspects that wait",
+        "or later[i] or suspected[i] or held[i]) then",
+        "or later[i] or held[i]) then",
+    ),
     Mutant(
         "a suspect unrouted though pending",
         "now_ready[i] or suspected[i] or later[i] or held[i]",
         "now_ready[i] or later[i] or held[i]",
     ),
     Mutant("a suspect not deleted", "states[''] = { ready, suspects,", "states[''] = { ready,"),
-    Mutant("a suspect not deleted as ready", "ready = { ready, suspects }", "ready = { ready }"),
-    Mutant("a suspect not requeued as ready", "or also_chosen[i]) then", ") then"),
+    Mutant(
+        "a suspect not deleted as ready",
+        "ready = { ready, suspects, held_back }",
+        "ready = { ready, held_back }",
+    ),
+    Mutant("a suspect not requeued as ready", "or also_chosen[i] or", "or"),
     Mutant("a suspect dead and waiting", "if #from_suspects > 2 then call(unpack(from_suspects)) end", ""),
     Mutant("forgotten and apart", "look_again(items)\nreturn dropped", "return dropped"),
     Mutant("requeued and apart", "look_again(items)\nreturn requeued", "return requeued"),
@@ -115,13 +123,13 @@ MUTANTS = [
     ),
     Mutant(
         "suspects do not wait",
-        "ipairs({ ready, suspects }) do\n      local from",
-        "ipairs({ ready }) do\n      local from",
+        "ipairs({ ready, suspects, held_back }) do\n      local from",
+        "ipairs({ ready, held_back }) do\n      local from",
     ),
     Mutant(
         "suspects not counted",
-        "    call('ZCARD', ready) + call('ZCARD', suspects),\n",
-        "    call('ZCARD', ready),\n",
+        "    call('ZCARD', ready) + call('ZCARD', suspects) +",
+        "    call('ZCARD', ready) +",
     ),
     Mutant("another alone in the replay", "{ fence, 0, tonumber(alone), refusals", "{ fence, 0, 0, refusals"),
     Mutant(
@@ -175,8 +183,8 @@ MUTANTS = [
     ),
     Mutant(
         "unrouted though pending",
-        "if now_ready[i] or suspected[i] or later[i] or held[i] then",
-        "if suspected[i] or later[i] or held[i] then",
+        "if now_ready[i] or suspected[i] or later[i] or held[i] or waits[i] then",
+        "if suspected[i] or later[i] or held[i] or waits[i] then",
     ),
     Mutant("unmapped for ever", "if parked[i] and string.find(", "if false and string.find("),
     Mutant("unparked for others", "' .. reason .. ' ') then", "') then"),
@@ -322,6 +330,91 @@ MUTANTS = [
         "key == suspects and no_earlier(names[i], page[2 * i])",
         "key == suspects and page[2 * i]",
         many=True,
+    ),
+    Mutant("more of a flow than its limit", "if claimed[flow] < limit and (not", "if (not"),
+    Mutant("held back and lost", "call(unpack(to_held_back))", ""),
+    Mutant("held back and never found", "call(unpack(entries))\n        call(unpack(let_in))", ""),
+    Mutant(
+        "ahead of those that are held back", "return first[flow] < math.ldexp(1, exponent)", "return false"
+    ),
+    Mutant("behind those that are held back", " or call('ZSCORE', flow_items, entry_of('l', item))", ""),
+    Mutant("held back ends the look", "must_wait(item, order) then\n          met = met + 1", "true then"),
+    Mutant("claims of a flow not counted", "    call(unpack(claimed))\n    call(unpack(let_in))\n", ""),
+    Mutant(
+        "claims of a flow counted for ever", "entry_of('c', item) end\n    call(unpack(entries))", "item end"
+    ),
+    Mutant("no end of a claim lets in", "if not met[flow] then fill(flow) end", ""),
+    Mutant(
+        "a lower priority keeps a higher one back",
+        "if not other or tonumber(other) < math.ldexp(1, exponent)",
+        "if true",
+    ),
+    Mutant("one flow lets in another", "met[flow] = true", "met[flow] = true; break"),
+    Mutant(
+        "the last that is held back first",
+        "ZRANGEBYLEX', flow_items, from, to, 'LIMIT', '0', look",
+        "ZREVRANGEBYLEX', flow_items, to, from, 'LIMIT', '0', look",
+    ),
+    Mutant(
+        "let in twice",
+        "call('ZREM', held_back, item)\n      if call('ZSCORE', processing",
+        "if call('ZSCORE', processing",
+    ),
+    Mutant("let in and behind", "if limit then call('ZADD', flow_items, '0', entry_of('l', item)) end", ""),
+    Mutant(
+        "put back and behind", "if bounded then call('ZADD', flow_items, '0', entry_of('l', item)) end", ""
+    ),
+    Mutant("a flow catches up by what is let in", "behind > place and", "false and"),
+    Mutant(
+        "what is let in owes nothing",
+        "call('ZADD', flows, string.format('%.17g', place + ",
+        "call('ZADD', flows, string.format('%.17g', place + 0 * ",
+    ),
+    Mutant("stuck without a look", "if looks then look_at_flows() end", ""),
+    Mutant("a deleted item takes a place", "          drop_stale(flow)\n", ""),
+    Mutant("held back without a limit", "    bring_all_back()\n", ""),
+    Mutant("a suspect above the limit", "must_wait = count(flow_of(suspect)) >= limit", ""),
+    Mutant(
+        "a suspect lets others in",
+        "if must_wait then call('ZADD', flow_items, '0', entry_of('l', suspect)) end",
+        "",
+    ),
+    Mutant(
+        "raised from what is held back, and no session woken",
+        "(#from_held_back > 2 or not covered)",
+        "not covered",
+    ),
+    Mutant("held back twice, by an add", "elseif not held[item] or is_higher", "elseif true or is_higher"),
+    Mutant(
+        "held back and raised", "local n_raised = raised and call(unpack(raised)) or 0", "local n_raised = 0"
+    ),
+    Mutant("held back and delayed", "    if not is_held_back[i] then\n", "    if true then\n"),
+    Mutant(
+        "held back twice, by a failure",
+        "pending or (bounded and call('ZSCORE', held_back, item) and held_back)",
+        "pending",
+    ),
+    Mutant(
+        "held back and not deleted",
+        "states[''] = { ready, suspects, held_back,",
+        "states[''] = { ready, suspects,",
+    ),
+    Mutant("held back and dead", "if #from_held_back > 2 then call(unpack(from_held_back)) end", ""),
+    Mutant("not requeued as ready where held back", "or chosen_held_back[i]) then", ") then"),
+    Mutant(
+        "what is held back takes no room",
+        "delayed, bounded and held_back or nil }) do free",
+        "delayed }) do free",
+    ),
+    Mutant(
+        "held back and not counted",
+        " + call('ZCARD', held_back),\n    call('ZCARD', delayed)",
+        ",\n    call('ZCARD', delayed)",
+    ),
+    Mutant(
+        "arrivals of what is held back lost",
+        "local n_held_back = bounded and call('ZCARD', held_back) or 0",
+        "local n_held_back = 0",
     ),
     Mutant("unbounded take-back", "local at_most = 100", "local at_most = 1000", many=True),
     Mutant("unbounded promotion", "math.max(want, 100))", "1000)", many=True),

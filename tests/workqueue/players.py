@@ -79,6 +79,7 @@ class Players:
         self.seen = seen
         self.fleet_concurrency: int | None = None
         self.revive_after: int | None = None
+        self.fleet_concurrency_per_flow: int | None = None
         self._nonces = 0
         self._batches = 0
         self._late: list[Ending] = []
@@ -109,7 +110,14 @@ class Players:
         """Make a turn; return False where the session was lost, and another was opened."""
         player = self.all[who]
         player.turns = op = player.turns + 1
-        policy = Policy(LIMITER, MAX_RETRIES, self.fleet_concurrency, self.revive_after, wants_links=who != 3)
+        policy = Policy(
+            LIMITER,
+            MAX_RETRIES,
+            self.fleet_concurrency,
+            self.revive_after,
+            wants_links=who != 3,
+            fleet_concurrency_per_flow=self.fleet_concurrency_per_flow,
+        )
         answer = self.call(
             who,
             lambda: self.both.turn(
@@ -188,6 +196,8 @@ class Players:
         self.seen["emptying"] += answer.alone and not answer.claimed
         suspects = self.both.state.items.suspects
         self.seen["suspect passed"] += bool(answer.claimed) and not answer.alone and bool(suspects)
+        self.seen["held back"] += bool(self.both.state.items.held_back)
+        self.seen["let in"] += bool(self.both.state.bound.let_in & self.both.state.items.pending.keys())
         for failure in self.both.state.items.failures.values():
             self.seen[failure.reason] += 1
 
@@ -290,6 +300,7 @@ class Players:
         both, items, sessions = self.both, self.both.state.items, self.both.state.sessions
         both.resume()
         self.fleet_concurrency = self.revive_after = None
+        self.fleet_concurrency_per_flow = self.fleet_concurrency_per_flow or 1
         while items.pending or items.claims or {*sessions.all} != {player.number for player in self.all}:
             self.wait_for_due(0)
             self.pass_time(max_clock_step_of(CLAIM_DURATIONS[0]))
@@ -310,14 +321,18 @@ class Players:
         assert not any(left.values()), left
         (fields,) = both.store.read(("HKEYS", "meta"))
         # a turn removes what holds workers back, once it lapses: there may have been none since
-        passing = (b"bucket ", b"catching_up", b"cover", b"emptying", b"trace", b"fair_by")
+        passing = (b"bucket ", b"catching_up", b"cover", b"emptying", b"trace", b"fair_by", b"bounded")
         own = {field for field in fields if not field.startswith(passing)}
         assert own == {b"layout", b"stamp", b"seen", b"clock"}
 
 
 _SIZES = {
     **dict.fromkeys(
-        ("ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions", "flows"), "ZCARD"
+        (
+            *("ready", "suspects", "held_back", "dirty", "processing", "delayed", "dead", "sessions"),
+            *("flows", "flow_items"),
+        ),
+        "ZCARD",
     ),
     **dict.fromkeys(("claims", "failures", "workers", "arrivals"), "HLEN"),
     "wake": "LLEN",

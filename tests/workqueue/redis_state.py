@@ -1,10 +1,12 @@
 """A queue in Redis, read at once and put into the words of its specification, and compared with it."""
 
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from distq.redisio.keys import bytes_of, text_of
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.scores import decode_due, decode_order, decode_parked
 from distq.workqueue.memory.entries import (
@@ -20,11 +22,25 @@ from distq.workqueue.memory.entries import (
     Session,
     Stream,
 )
-from distq.workqueue.memory.flows import Entered
+from distq.workqueue.memory.flows import Entered, flow_of
 from distq.workqueue.memory.history import Line, durations_of, word_of
 from distq.workqueue.memory.state import QueueState
 
-_ORDERED = ("ready", "suspects", "dirty", "processing", "delayed", "dead", "sessions", "links", "flows")
+_ORDERED = (
+    *(
+        "ready",
+        "suspects",
+        "held_back",
+        "dirty",
+        "processing",
+        "delayed",
+        "dead",
+        "sessions",
+        "links",
+        "flows",
+    ),
+    "flow_items",
+)
 READS = (
     *[("ZRANGE", name, 0, -1, "WITHSCORES") for name in _ORDERED],
     *[("HGETALL", name) for name in ("claims", "failures", "workers", "streams", "meta", "known", "history")],
@@ -34,7 +50,7 @@ READS = (
 
 Pairs = dict[str, bytes]
 
-_name = lru_cache(100_000)(bytes.decode)
+_name = lru_cache(100_000)(text_of)
 now_of = lru_cache(100_000)(lambda score: Now(*decode_order(score)))
 
 
@@ -80,6 +96,7 @@ class RedisState:
 
     ready: Pairs
     suspects: Pairs
+    held_back: Pairs
     dirty: Pairs
     processing: Pairs
     delayed: Pairs
@@ -87,6 +104,7 @@ class RedisState:
     sessions: Pairs
     links: Pairs
     flows: Pairs
+    flow_items: Pairs
     claims: Pairs
     failures: Pairs
     workers: Pairs
@@ -117,6 +135,8 @@ class RedisState:
         items.pending |= {item: _later(score) for item, score in self.delayed.items()}
         items.pending |= self._pending_now()
         items.suspects |= self.suspects.keys()
+        items.held_back |= self.held_back.keys()
+        self._specify_bound(state)
         items.claims |= self._claimed()
         items.flows.fair_by, items.flows.entered = self._fair_by()
         items.flows.ends |= self._ends()
@@ -137,7 +157,8 @@ class RedisState:
 
     def _pending_now(self) -> dict[Item, Now]:
         found = {
-            item: self._placed(item, now_of(score)) for item, score in (self.ready | self.suspects).items()
+            item: self._placed(item, now_of(score))
+            for item, score in (self.ready | self.suspects | self.held_back).items()
         }
         return found | {item: now_of(score) for item, score in self.dirty.items()}
 
@@ -182,6 +203,31 @@ class RedisState:
         tagged = {item for item, entry in entries.items() if entry.tag is not None}
         assert self.arrivals.keys() == tagged, f"arrivals: {self.arrivals} instead of {tagged}"
 
+    def _flow_items(self, letter: str) -> set[Item]:
+        """Return what is claimed (c) of flows that are bounded, or let in (l)."""
+        entries = (entry.partition("\0")[2] for entry in self.flow_items)
+        return {entry[1:] for entry in entries if entry[0] == letter}
+
+    def _looked_at(self) -> int | None:
+        return int(self.meta["bounded"].partition(b" ")[0]) if "bounded" in self.meta else None
+
+    def _specify_bound(self, state: QueueState) -> None:
+        state.bound.looked_at = self._looked_at()
+        state.bound.claimed |= self._flow_items("c")
+        state.bound.let_in |= self._flow_items("l")
+
+    def _compare_bound(self, state: QueueState) -> None:
+        bound = state.bound
+        found = self._looked_at(), self._flow_items("c"), self._flow_items("l")
+        expected = bound.looked_at, bound.claimed, bound.let_in
+        assert found == expected, f"looked at, claimed and let in: {found} instead of {expected}"
+        entries = {
+            f"{flow_of(item)}\0w".encode() + struct.pack(">d", float(order)) + item.encode()
+            for item, order in self.held_back.items()
+        }
+        missing = entries - {bytes_of(entry) for entry in self.flow_items}
+        assert not missing, f"held back and never found: {missing}"
+
     def _specify_history(self, state: QueueState) -> None:
         past = state.history
         past.last = int(self.history["last"]) if "last" in self.history else None
@@ -219,11 +265,12 @@ class RedisState:
     def check(self) -> None:
         """Check what holds of every queue, whatever happened to it."""
         ready, claimed, delayed = (
-            self.ready.keys() | self.suspects.keys(),
+            self.ready.keys() | self.suspects.keys() | self.held_back.keys(),
             self.processing.keys(),
             self.delayed.keys(),
         )
         assert not self.ready.keys() & self.suspects.keys()
+        assert not self.held_back.keys() & (self.ready.keys() | self.suspects.keys())
         assert self.claims.keys() == claimed
         assert not ready & claimed
         assert self.dirty.keys() <= claimed
@@ -242,6 +289,10 @@ class RedisState:
         assert self.suspects.keys() == items.suspects, (
             f"suspects: {self.suspects} instead of {items.suspects}"
         )
+        assert self.held_back.keys() == items.held_back, (
+            f"held back: {self.held_back} instead of {items.held_back}"
+        )
+        self._compare_bound(state)
         _same("claims", self._claimed(), items.claims)
         self._compare_flows(state)
         holders = {item: claim.session for item, claim in items.claims.items()}

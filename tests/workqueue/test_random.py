@@ -22,7 +22,7 @@ pytestmark = pytest.mark.random
 SEEN_BY_ALL = {
     *("claims", "refused", "resent", "promoted", "revived", "lost", "lost heartbeat", "closed", "crashed"),
     *("suspect alone", "emptying", "suspect passed", "crashes", "forgiven", "terminal", "retries", "parked"),
-    *("OK", "MISMATCH", "FENCED", "linked", "not linked"),
+    *("OK", "MISMATCH", "FENCED", "linked", "not linked", "held back", "let in"),
 }
 """What happens in each long run, or the rules are worth nothing."""
 

@@ -56,6 +56,7 @@ class Dispatcher:
         *,
         concurrency: int | None = None,
         fleet_concurrency: int | None = None,
+        fleet_concurrency_per_flow: int | None = None,
         metrics: MetricsProvider | None = None,
         spans: SpanProvider | None = None,
         event_loop: EventLoop | None = None,
@@ -66,6 +67,8 @@ class Dispatcher:
         self._queue = controller.queue
         self._concurrency = concurrency or controller.concurrency
         self._fleet_concurrency = fleet_concurrency or controller.fleet_concurrency
+        per_flow = fleet_concurrency_per_flow or controller.fleet_concurrency_per_flow
+        self._queue.fleet_concurrency_per_flow = per_flow
         self._on_failure = on_failure
         self._recorder: ReconcileRecorder | None = None
         if metrics is not None:
@@ -95,7 +98,7 @@ class Dispatcher:
         self._finished: deque[Settlement] = deque()
         self._in_hand = 0
         # what is claimed ahead counts for the fleet
-        self._pace = ClaimPace(self._concurrency, ahead=self._fleet_concurrency is None)
+        self._pace = ClaimPace(self._concurrency, ahead=self._fleet_concurrency is None and per_flow is None)
         self._changed = threading.Event()
         self._waiting_for: Literal["", "results", "work"] = ""
         self._busy_since = math.inf

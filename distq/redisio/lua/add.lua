@@ -3,12 +3,12 @@
 -- Returns how many were not pending now before, and how many of the items fitted.
 local ready, suspects, dirty, processing, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, meta, wake, links = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local flows, arrivals = KEYS[10], KEYS[11]
+local flows, arrivals, held_back = KEYS[10], KEYS[11], KEYS[12]
 local time, priority, max_length, link = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local items = { unpack(ARGV, 5) }
 local call = redis.call
 --- @include now
-local stamp, trace_until, fair_by = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by'))
+local stamp, trace_until, fair_by, bounded = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by', 'bounded'))
 traced = trace_until
 --- @include stamp
 local tokens, fitted = call('LLEN', wake), #items

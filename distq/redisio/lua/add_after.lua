@@ -2,13 +2,13 @@
 -- pending now can only be raised. A resent call has no second effect while they wait.
 -- Returns how many were not pending before, and how many of the items fitted.
 local ready, suspects, dirty, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local dead, meta, wake, flows, arrivals = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local dead, meta, wake, flows, arrivals, held_back = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local time, priority, max_length, delay = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
 local items = { unpack(ARGV, 5) }
 local call = redis.call
 --- @include now
-local stamp, paused, cover, trace_until, fair_by =
-  unpack(call('HMGET', meta, 'stamp', 'paused', 'cover', 'trace', 'fair_by'))
+local stamp, paused, cover, trace_until, fair_by, bounded =
+  unpack(call('HMGET', meta, 'stamp', 'paused', 'cover', 'trace', 'fair_by', 'bounded'))
 traced = trace_until
 --- @include stamp
 call('ZCARD', dead)

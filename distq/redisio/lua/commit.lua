@@ -9,7 +9,7 @@
 local ready, dirty, processing, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local streams, known, cache, index, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local failures, workers, history, terms, links = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
-local suspects, flows, arrivals = KEYS[17], KEYS[18], KEYS[19]
+local suspects, flows, arrivals, held_back = KEYS[17], KEYS[18], KEYS[19], KEYS[20]
 local time, stream, epoch, replaces, after, new = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local batch, about, priority, keep_pending = ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10] == '1'
 local n_items, n_known, n_cached, clears_cache = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14]
@@ -17,7 +17,7 @@ local unrouted, parked_as, link, terms_limit = cjson.decode(ARGV[15]), ARGV[16],
 local delay, rest = tonumber(ARGV[19]), { unpack(ARGV, 20) }
 local call = redis.call
 --- @include now
-local stamp, trace_until, fair_by = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by'))
+local stamp, trace_until, fair_by, bounded = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by', 'bounded'))
 traced = trace_until
 --- @include stamp
 for _, key in ipairs({ ready, suspects, dirty, processing, delayed }) do call('ZCARD', key) end

@@ -1,16 +1,16 @@
 -- Drop what is pending or dead of items, and the failure records of those that no session holds.
 -- With a state other than '', only what is in it. Returns how many items changed.
 local ready, suspects, dirty, processing = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local delayed, failures, dead, arrivals = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local delayed, failures, dead, arrivals, held_back = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local state = ARGV[1]
 local items = { unpack(ARGV, 2) }
 local call = redis.call
 local held = call('ZMSCORE', processing, unpack(items))
-for _, key in ipairs({ ready, suspects, dirty, delayed, dead }) do call('ZCARD', key) end
+for _, key in ipairs({ ready, suspects, held_back, dirty, delayed, dead }) do call('ZCARD', key) end
 call('HLEN', failures)
 local n_arrivals = call('HLEN', arrivals)
-local states = { ready = { ready, suspects }, dirty = { dirty }, delayed = { delayed }, dead = { dead } }
-states[''] = { ready, suspects, dirty, delayed, dead }
+local states = { ready = { ready, suspects, held_back }, dirty = { dirty }, delayed = { delayed }, dead = { dead } }
+states[''] = { ready, suspects, held_back, dirty, delayed, dead }
 local dropped = {}
 for _, key in ipairs(states[state]) do
   for i, score in ipairs(call('ZMSCORE', key, unpack(items))) do dropped[i] = dropped[i] or score end

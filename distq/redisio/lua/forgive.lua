@@ -4,15 +4,15 @@
 -- Returns how many crashes were taken back.
 local ready, dirty, processing, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, meta, wake, suspects = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local flows, arrivals = KEYS[10], KEYS[11]
+local flows, arrivals, held_back = KEYS[10], KEYS[11], KEYS[12]
 local time, session = ARGV[1], ARGV[2]
 local held = { unpack(ARGV, 3) }
 local call = redis.call
 --- @include now
 local number = string.match(session, '^%d+')
-local stamp, record, fair_by = unpack(call('HMGET', meta, 'stamp', number, 'fair_by'))
+local stamp, record, fair_by, bounded = unpack(call('HMGET', meta, 'stamp', number, 'fair_by', 'bounded'))
 --- @include stamp
-for _, key in ipairs({ ready, suspects, dirty, processing, delayed, dead }) do call('ZCARD', key) end
+for _, key in ipairs({ ready, suspects, dirty, processing, delayed, dead, held_back }) do call('ZCARD', key) end
 local tokens = call('LLEN', wake)
 --- @include by_flow
 --- @include check_flows

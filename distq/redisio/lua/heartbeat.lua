@@ -3,18 +3,19 @@
 -- Returns {number of claims held, the session's last turn as `op fence`}, for the client to compare, or LOST.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake, history = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local suspects, flows, arrivals = KEYS[13], KEYS[14], KEYS[15]
+local suspects, flows, arrivals, held_back, flow_items = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local time, session, claim_duration, max_clock_step, worker = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local call = redis.call
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
-local seen, paused, record, trace_until, fair_by =
-  unpack(call('HMGET', meta, 'seen', 'paused', number, 'trace', 'fair_by'))
+local seen, paused, record, trace_until, fair_by, bounded =
+  unpack(call('HMGET', meta, 'seen', 'paused', number, 'trace', 'fair_by', 'bounded'))
 traced = trace_until
 --- @include by_flow
 --- @include check_flows
 --- @include check_types
 call('HLEN', workers)
+for _, key in ipairs(bounded and { held_back, flow_items } or {}) do call('ZCARD', key) end
 --- @include permit_writes
 --- @include advance_clock
 if not record or string.match(record, '^%S+') ~= nonce then return 'LOST' end

@@ -2,13 +2,13 @@
 -- Returns its id, `<number>-<nonce>`; an error LAYOUT where the queue was written by a newer distq.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake, suspects = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local flows, arrivals = KEYS[13], KEYS[14]
+local flows, arrivals, flow_items = KEYS[13], KEYS[14], KEYS[15]
 local time, layout, nonce, claim_duration, max_clock_step, worker =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local call = redis.call
 --- @include now
-local stamp, seen, paused, stored_layout, trace_until, fair_by =
-  unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', 'layout', 'trace', 'fair_by'))
+local stamp, seen, paused, stored_layout, trace_until, fair_by, bounded =
+  unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', 'layout', 'trace', 'fair_by', 'bounded'))
 traced = trace_until
 -- what is no version at all was written by no distq, and gives way
 if tonumber(string.match(stored_layout or '', '^%d%d?%d?%d?$') or 0) > tonumber(layout) then
@@ -18,6 +18,7 @@ end
 --- @include check_flows
 --- @include check_types
 call('HLEN', workers)
+if bounded then call('ZCARD', flow_items) end
 --- @include permit_writes
 local number, record
 --- @include advance_clock

@@ -1,7 +1,7 @@
 -- Move ready and delayed items that none holds to the dead, by hand; their failure counts stay. Dead ones that time
 -- would revive are parked by hand from now on, and stay. Returns how many items changed.
 local ready, suspects, processing, delayed, failures, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local arrivals = KEYS[7]
+local arrivals, held_back = KEYS[7], KEYS[8]
 local time, why = ARGV[1], ARGV[2]
 local items = { unpack(ARGV, 3) }
 local call = redis.call
@@ -11,14 +11,16 @@ local were_dead = call('ZMSCORE', dead, unpack(items))
 local n_failures, n_arrivals = call('HLEN', failures), call('HLEN', arrivals)
 local held = call('ZMSCORE', processing, unpack(items))
 local now_ready, later = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', delayed, unpack(items))
-local suspected = call('ZMSCORE', suspects, unpack(items))
+local suspected, waits = call('ZMSCORE', suspects, unpack(items)), call('ZMSCORE', held_back, unpack(items))
 local from_ready, from_suspects, from_delayed = { 'ZREM', ready }, { 'ZREM', suspects }, { 'ZREM', delayed }
+local from_held_back = { 'ZREM', held_back }
 local to_dead, remember, forget = { 'ZADD', dead }, { 'HSET', failures }, { 'HDEL', arrivals }
 local of_now = string.format('%.0f parked', now)
 for i, item in ipairs(items) do
   local would_be_revived = were_dead[i] and tonumber(were_dead[i]) >= TIME_MAY_MEND
-  if not held[i] and (now_ready[i] or suspected[i] or later[i] or would_be_revived) then
+  if not held[i] and (now_ready[i] or suspected[i] or waits[i] or later[i] or would_be_revived) then
     local from = (now_ready[i] and from_ready) or (suspected[i] and from_suspects) or (later[i] and from_delayed)
+    from = from or (waits[i] and from_held_back)
     if from then from[#from + 1] = item end
     to_dead[#to_dead + 1], to_dead[#to_dead + 2] = now, item
     forget[#forget + 1] = item
@@ -33,6 +35,7 @@ if #from_ready > 2 then call(unpack(from_ready)) end
 if n_arrivals > 0 and #forget > 2 then call(unpack(forget)) end
 if #from_suspects > 2 then call(unpack(from_suspects)) end
 if #from_delayed > 2 then call(unpack(from_delayed)) end
+if #from_held_back > 2 then call(unpack(from_held_back)) end
 if #to_dead == 2 then return 0 end
 call(unpack(to_dead))
 call(unpack(remember))

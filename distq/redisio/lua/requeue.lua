@@ -4,15 +4,15 @@
 -- no key of this queue. Returns how many items changed.
 local ready, suspects, dirty, processing, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local failures, dead, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local flows, arrivals = KEYS[10], KEYS[11]
+local flows, arrivals, held_back = KEYS[10], KEYS[11], KEYS[12]
 local time, state = ARGV[1], ARGV[2]
 local items = { unpack(ARGV, 3) }
 local call = redis.call
 --- @include now
-local stamp, trace_until, fair_by = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by'))
+local stamp, trace_until, fair_by, bounded = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by', 'bounded'))
 traced = trace_until
 --- @include stamp
-for _, key in ipairs({ ready, suspects, dirty, processing, dead }) do call('ZCARD', key) end
+for _, key in ipairs({ ready, suspects, dirty, processing, dead, held_back }) do call('ZCARD', key) end
 local tokens = call('LLEN', wake)
 local n_failures = call('HLEN', failures)
 local waits = call('ZMSCORE', delayed, unpack(items))
@@ -24,11 +24,12 @@ call('HDEL', failures, '\0no item') -- a first write that full memory permits, o
 local in_state = { ready = ready, dirty = dirty, processing = processing, delayed = delayed, dead = dead }
 local chosen = state ~= '' and call('ZMSCORE', in_state[state], unpack(items))
 local also_chosen = state == 'ready' and call('ZMSCORE', suspects, unpack(items)) or {}
+local chosen_held_back = state == 'ready' and call('ZMSCORE', held_back, unpack(items)) or {}
 local requeued, were_delayed, were_dead = 0, {}, {}
 for i, item in ipairs(items) do
   local failure = parked[i] and call('HGET', failures, item) or ''
   local unmapped = string.find(failure, '^%d+ %d+ %d+ unmapped')
-  if not unmapped and (not chosen or chosen[i] or also_chosen[i]) then
+  if not unmapped and (not chosen or chosen[i] or also_chosen[i] or chosen_held_back[i]) then
     local forgotten = n_failures > 0 and call('HDEL', failures, item) == 1
     if waits[i] then
       were_delayed[#were_delayed + 1] = item

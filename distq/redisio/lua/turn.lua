@@ -11,23 +11,29 @@
 -- record shows another: then no claim changes, and the reply is BACK with that one.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake, links = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
-local suspects, flows, arrivals = KEYS[13], KEYS[14], KEYS[15]
+local suspects, flows, arrivals, held_back, flow_items = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
 local time, session, op, after, want, max_clock_step =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[5]), ARGV[6]
-local max_retries, limiter, fleet_concurrency, revive_after = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
-local wants_links, n_ok, settlements = ARGV[11], tonumber(ARGV[12]), { unpack(ARGV, 13) }
+local max_retries, limiter, fleet_concurrency, fleet_concurrency_per_flow = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
+local revive_after, wants_links, n_ok, settlements = ARGV[11], ARGV[12], tonumber(ARGV[13]), { unpack(ARGV, 14) }
 local call = redis.call
 -- The busy path decides what a queue costs: rare parts are included where they are needed, since to define a
 -- function costs at every call.
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
-local stamp, seen, paused, record, trace_until, catching_up, fair_by =
-  unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', number, 'trace', 'catching_up', 'fair_by'))
+local stamp, seen, paused, record, trace_until, catching_up, fair_by, bounded =
+  unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', number, 'trace', 'catching_up', 'fair_by', 'bounded'))
 traced = trace_until
 local others = 2 * n_ok
 --- @include by_flow
 --- @include check_flows
 --- @include check_types
+local limit = by_flow and tonumber(fleet_concurrency_per_flow)
+local n_held_back = 0
+if limit or bounded then
+  n_held_back = call('ZCARD', held_back)
+  call('ZLEXCOUNT', flow_items, '-', '+') -- a user who may not is refused here, before anything is claimed
+end
 if n_ok == 0 then call('HLEN', claims) end
 if #settlements > others then call('ZCARD', suspects) end
 if #settlements > others or revive_after ~= '' then call('ZCARD', dead) end
@@ -54,6 +60,9 @@ local last_stamp, added = fence, 0
 --- @include settle
 if #settlements > others then
   --- @include settle_others
+end
+if limit or bounded then
+  --- @include flow_bound
 end
 local refusals = #refused > 0 and table.concat(refused, ',') or ''
 

@@ -109,6 +109,7 @@ class Policy(NamedTuple):
     fleet_concurrency: int | None = None
     revive_after: int | None = None
     wants_links: bool = False
+    fleet_concurrency_per_flow: int | None = None
 
 
 class Ending(NamedTuple):

@@ -68,6 +68,17 @@ class Flows:
             return entry.place[1]
         return first if entry.tag is None else max(first, entry.tag)
 
+    def come_back(self, item: Item, entry: Now, first: int | None) -> int:
+        """Return the tag of an item that was held back: behind the one of its flow that came back before it.
+
+        So a flow has one turn in each round by this, as the others have.
+        """
+        flow = entry.priority, flow_of(item) + "\0"
+        tag = self.go_on(entry, first)
+        tag = max(tag, self.ends.get(flow, tag))
+        self.ends[flow] = tag + 1
+        return tag
+
     def claim(self, last: Now | None, *, leaves_some: bool) -> None:
         """Drop the ends that mean nothing once a turn has claimed up to ``last``; all if nothing is ready."""
         if last is not None:

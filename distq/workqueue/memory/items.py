@@ -3,9 +3,10 @@
 import bisect
 import heapq
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Literal
 
 from distq.redisio.limits import FAIR_LOOK
 from distq.workqueue.memory.entries import Claim, Dead, FailureHistory, Item, Later, Link, Now
@@ -32,7 +33,8 @@ class Items:
     """All items of one queue.
 
     ``stamp`` grows with each add, session and turn, and is never behind the clock: orders, session
-    numbers and fences are stamps. ``suspects`` are ready items that wait apart from the others.
+    numbers and fences are stamps. ``suspects`` are ready items that wait apart from the others, as do those
+    that are ``held_back`` since enough of their flow is claimed.
     """
 
     def __init__(self) -> None:
@@ -41,6 +43,7 @@ class Items:
         self.failures: dict[Item, FailureHistory] = {}
         self.dead: dict[Item, Dead] = {}
         self.suspects: set[Item] = set()
+        self.held_back: set[Item] = set()
         self.links: list[Link] = []
         self.flows = Flows()
         self.stamp = 0
@@ -167,8 +170,10 @@ class Items:
     def _make_pending(self, item: Item, entry: Now) -> None:
         """Make an item pending now; in a fair queue it enters by its flow if it is ready and no suspect."""
         stood = self.pending.pop(item, None)
+        is_held_back = item in self.held_back
+        self.held_back.discard(item)
         if item not in self.claims:
-            has_a_tag = isinstance(stood, Now) and stood.tag is not None
+            has_a_tag = isinstance(stood, Now) and stood.tag is not None and not is_held_back
             entry = entry._replace(tag=self._tag(item, entry, is_raised=has_a_tag))
         self.pending[item] = entry
 
@@ -241,17 +246,22 @@ class Items:
     # Consumers
 
     def ready(self, want: int) -> list[Item]:
-        """Return the first items that are no suspects: higher priority first, then the longest waiting."""
+        """Return the first items that wait not apart: higher priority first, then the longest waiting."""
         return [item for _, item in heapq.nsmallest(want, self._waiting())]
 
     def any_ready(self) -> bool:
-        """Return whether an item is ready that is no suspect."""
+        """Return whether an item is ready that waits not apart."""
         return next(self._waiting(), None) is not None
 
     def _waiting(self) -> Iterator[tuple[tuple[int, int], Item]]:
-        """Yield the ready items, suspects apart, each after its sort key."""
+        """Yield the ready items, those that wait apart left out, each after its sort key."""
         for item, entry in self.pending.items():
-            if isinstance(entry, Now) and item not in self.claims and item not in self.suspects:
+            if (
+                isinstance(entry, Now)
+                and item not in self.claims
+                and item not in self.suspects
+                and item not in self.held_back
+            ):
                 yield entry.place, item
 
     def unclaim(self, item: Item) -> None:
@@ -310,14 +320,17 @@ class Items:
         due = self.next_due()
         return due if due is not None and due // 1000 <= now // 1000 else None
 
-    def levels(self, *, of_suspects: bool = False) -> dict[int, int]:
-        """Return since when ready items of each priority wait, µs; of suspects or of the others.
+    def levels(self, part: Literal["ready", "suspects", "held_back"] = "ready") -> dict[int, int]:
+        """Return since when ready items of each priority wait, µs, of those that wait there.
 
         The first item of a priority waits the longest; in a fair queue one of the first does.
         """
         found: dict[int, list[tuple[tuple[int, int], Item, int]]] = {}
-        for item, entry in self.pending.items():
-            if isinstance(entry, Now) and item not in self.claims and (item in self.suspects) == of_suspects:
+        apart = {"suspects": self.suspects, "held_back": self.held_back}
+        waiting = self.ready(len(self.pending)) if part == "ready" else apart[part]
+        for item in waiting:
+            entry = self.pending[item]
+            if isinstance(entry, Now):
                 found.setdefault(entry.priority, []).append((entry.place, item, entry.since))
         looks_at = FAIR_LOOK if self.flows.is_fair else 1
         return {
@@ -350,20 +363,35 @@ class Items:
         """Return an entry that comes back with a tag that not all ready items of its priority have passed."""
         return entry._replace(tag=self.flows.go_on(entry, self._first_tag(entry.priority)))
 
+    def bring_back(self, item: Item) -> None:
+        """Let an item that is held back wait with the others again."""
+        entry = self.pending[item]
+        if isinstance(entry, Now) and self.flows.is_fair:
+            tag = self.flows.come_back(item, entry, self._first_tag(entry.priority))
+            self.pending[item] = entry if tag == entry.place[1] else entry._replace(tag=tag)
+        self.held_back.discard(item)
+
     # Suspects
 
-    def set_apart(self, now: int, want: int) -> list[Item]:
-        """Return up to ``want`` ready items that are no suspects; move suspects found on the way apart."""
+    def set_apart(self, now: int, want: int, hold_back: Callable[[Sequence[Item]], list[Item]]) -> list[Item]:
+        """Return up to ``want`` ready items that may be claimed; others that are found on the way wait apart.
+
+        These are suspects, and what ``hold_back`` holds back; it returns the rest.
+        """
         others: list[Item] = []
         met = 0
         while found := self.ready(max(want - len(others), met) + len(others))[len(others) :]:
             suspects = [item for item in found if self.is_suspect(item, now)]
             self.suspects.update(suspects)
             met += len(suspects)
-            others += [item for item in found if item not in self.suspects]
+            for item in found:
+                if item not in self.suspects and len(others) < want:
+                    may_be_claimed = hold_back([item])
+                    others += may_be_claimed
+                    met += not may_be_claimed
             if len(others) >= want or met >= _SET_APART_AT_LEAST:
                 break
-        return others[:want]
+        return others
 
     def suspects_in_order(self) -> list[Item]:
         """Return the suspects that wait apart, in the order in which they are claimed."""

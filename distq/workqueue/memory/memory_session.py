@@ -99,6 +99,7 @@ class MemorySession:
                 self._settings.fleet_concurrency,
                 self._settings.revive_after,
                 self._settings.wants_links,
+                self._settings.fleet_concurrency_per_flow,
             ),
             max_clock_step=_MAX_CLOCK_STEP,
         )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from distq.workqueue.memory.entries import Item, Session
+from distq.workqueue.memory.flow_bound import FlowBound
 from distq.workqueue.memory.history import History
 from distq.workqueue.memory.items import Items
 
@@ -20,8 +21,9 @@ class Sessions:
     time, so that neither silence nor a step of the server's clock expires a session.
     """
 
-    def __init__(self, items: Items, history: History) -> None:
+    def __init__(self, items: Items, bound: FlowBound, history: History) -> None:
         self._items = items
+        self._bound = bound
         self._history = history
         self.all: dict[int, Session] = {}
         self.clock = 0
@@ -103,8 +105,9 @@ class Sessions:
         items = self._items.held_by(number)[:at_most]
         for item in items:
             claim = self._items.claims.pop(item)
+            self._bound.claimed.discard(item)
             if not (session.crashed and self._items.crash(item, now, claim.fence)):
-                self._items.put_back(item, claim.stood)
+                self._bound.put_back(item, claim.stood)
         if len(items) < at_most:
             del self.all[number]
         return len(items)

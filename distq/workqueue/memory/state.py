@@ -1,5 +1,6 @@
 """The state of one queue, as the scripts in ``redisio/lua`` keep it: turns, and operations of people."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from distq.workqueue.memory.entries import (
     Session,
     WentBack,
 )
+from distq.workqueue.memory.flow_bound import FlowBound
 from distq.workqueue.memory.history import History, Line, waits_since
 from distq.workqueue.memory.items import Items
 from distq.workqueue.memory.limiter import Buckets
@@ -32,7 +34,8 @@ class QueueState:
     def __init__(self) -> None:
         self.items = Items()
         self.history = History()
-        self.sessions = Sessions(self.items, self.history)
+        self.bound = FlowBound(self.items)
+        self.sessions = Sessions(self.items, self.bound, self.history)
         self.buckets = Buckets()
         self.streams = Streams(self.items)
         self.paused: int | None = None
@@ -77,6 +80,8 @@ class QueueState:
             place for place, ending in enumerate(endings, 1) if not self._end(now, number, ending, policy)
         ]
         dispositions = self._dispositions(endings)
+        limit = policy.fleet_concurrency_per_flow if self.items.flows.is_fair else None
+        self.bound.begin(now, _ended(endings, refused), limit)
         session.op, session.fence, session.refused = op, fence, refused
         if policy.fleet_concurrency is not None:
             want = min(want, policy.fleet_concurrency - len(self.items.claims))
@@ -88,9 +93,11 @@ class QueueState:
             promoted = self.items.promote(now, want)
             if policy.revive_after is not None:
                 revived = self.items.revive(now, policy.revive_after)
-            names, alone = self._claim(now, number, fence, want)
+            names, alone = self._claim(now, number, fence, want, limit)
         last = self.items.claims[names[-1]].stood if names and not alone else None
         self.items.flows.claim(last, leaves_some=self.items.any_ready())
+        if self.items.flows.is_fair:
+            self.bound.rest()
         session.alone = alone
         answer = self._answer(session, dispositions, names, policy)
         return replace(answer, promoted=promoted + revived + self._added, revived=revived)
@@ -124,9 +131,14 @@ class QueueState:
             for item in [each.item for each in endings if each.outcome != "success"]
         ]
 
-    def _claim(self, now: int, number: int, fence: int, want: int) -> tuple[list[Item], bool]:
+    def _claim(
+        self, now: int, number: int, fence: int, want: int, limit: int | None
+    ) -> tuple[list[Item], bool]:
         items = self.items
-        names, alone = self._choose(now, number, want) if items.failures else (items.ready(want), False)
+        looks = items.failures or limit is not None
+        names, alone = self._choose(now, number, want, limit) if looks else (items.ready(want), False)
+        if limit is not None:
+            self.bound.claim(names)
         for item in names:
             stood = items.pending.pop(item)
             assert isinstance(stood, Now)  # noqa: S101  # ready items are
@@ -134,8 +146,8 @@ class QueueState:
             items.suspects.discard(item)
         return names, alone
 
-    def _choose(self, now: int, number: int, want: int) -> tuple[list[Item], bool]:
-        """Choose the items to claim where any failed; return also whether a suspect decided it.
+    def _choose(self, now: int, number: int, want: int, limit: int | None) -> tuple[list[Item], bool]:
+        """Choose the items to claim where any failed or flows have a limit; return if a suspect decided it.
 
         One session at a time empties itself for suspects: it claims nothing until it holds nothing, then
         the suspects one by one. It begins once the first suspect comes before all other items. Other sessions
@@ -143,12 +155,19 @@ class QueueState:
         """
         items = self.items
         ours = self._empties(now, number)
-        others = [] if ours and items.suspects else items.set_apart(now, want)
+        counts = Counter[str]()
+
+        def hold_back(found: Sequence[Item]) -> list[Item]:
+            return list(found) if limit is None else self.bound.hold_back(found, limit, counts)
+
+        others = [] if ours and items.suspects else items.set_apart(now, want, hold_back)
         suspects = items.suspects_in_order()
         if ours and not suspects:
             self.emptying = None
         comes_first = suspects and not (others and items.place(others[0]) <= items.place(suspects[0]))
         if not (ours or comes_first) or not suspects:
+            return others, False
+        if limit is not None and self.bound.is_full(suspects[0], limit):
             return others, False
         holds = bool(items.held_by(number))
         if ours or self._may_empty(now, number):
@@ -190,7 +209,7 @@ class QueueState:
             return False
         if outcome == "release":
             del items.claims[item]
-            items.put_back(item, claim.stood)
+            self.bound.put_back(item, claim.stood)
             return True
         items.unclaim(item)
         priority = claim.stood.priority if ending.priority is None else ending.priority
@@ -255,7 +274,7 @@ class QueueState:
         known = {*self.items.pending, *self.items.claims, *self.items.dead}
         counts = [sum(self._is_in(item, state) for item in known) for state in states]
         workers = sum(bool(session.worker) for session in self.sessions.all.values())
-        levels = self.items.levels(), self.items.levels(of_suspects=True)
+        levels = [self.items.levels(part) for part in ("ready", "suspects", "held_back")]
         since = waits_since(levels, self.items.due(now))
         waited: int | str = "-" if since is None else max(0, (now - since) // 1000)
         return (*counts, len(self.items.failures), workers, waited, int(self.paused is not None))
@@ -300,6 +319,7 @@ class QueueState:
         for item in parked:
             self.items.pending.pop(item, None)
             self.items.suspects.discard(item)
+            self.items.held_back.discard(item)
             self.items.park(item, now, "parked", reason)
         return len(parked)
 
@@ -328,6 +348,7 @@ class QueueState:
             if item in items.pending or item in items.dead:
                 items.pending.pop(item, None)
                 items.suspects.discard(item)
+                items.held_back.discard(item)
                 items.dead.pop(item, None)
                 if item not in items.claims:
                     items.failures.pop(item, None)
@@ -344,3 +365,12 @@ class QueueState:
             "processing": claimed,
             "dead": item in self.items.dead,
         }[state]
+
+
+def _ended(endings: Sequence[Ending], refused: Sequence[int]) -> list[Item]:
+    """Return the items whose claims ended."""
+    return [
+        ending.item
+        for place, ending in enumerate(endings, 1)
+        if place not in refused and ending.outcome != "limit"
+    ]

@@ -77,7 +77,13 @@ class LiveQueue:
     def _claim_and_die(self) -> None:
         times = {"claim_duration": SECOND, "max_clock_step": SECOND // 3}
         session = self.store.run("open", layout=1, nonce="dead", worker='{"id": "dead"}', **times)
-        policy = {"max_retries": "", "revive_after": "", "limiter": "fixed 1", "fleet_concurrency": ""}
+        policy = {
+            "max_retries": "",
+            "revive_after": "",
+            "limiter": "fixed 1",
+            "fleet_concurrency": "",
+            "fleet_concurrency_per_flow": "",
+        }
         self.store.run(
             "turn",
             session=session,

@@ -75,6 +75,12 @@ CONTROLS = [
         loads.claims_and_delays,
         frozenset({"S7"}),
     ),
+    Control(
+        "more of a flow than its limit",
+        in_scripts("more of a flow than its limit"),
+        loads.limited_flows,
+        frozenset({"S14"}),
+    ),
     Control("fence not checked", in_scripts("fence not checked"), loads.zombie, frozenset({"S2"})),
     Control(
         "no compare-and-set", in_scripts("last batch not compared"), loads.two_leaders, frozenset({"S11"})

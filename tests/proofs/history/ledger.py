@@ -1,6 +1,7 @@
 """What the trace says of claims, streams and pauses, read without the specification: a second opinion."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -27,6 +28,9 @@ class Ledger:
     held: dict[bytes, Held] = field(default_factory=dict)
     paused: bool = False
     last_fence: int = 0
+    fair: bool = False
+    counted: set[bytes] = field(default_factory=set)
+    """Claims of turns with a limit of each flow, since the last turn without one."""
     ops: dict[bytes, bytes] = field(default_factory=dict)
     """The last turn of each session: a repeated one does nothing again."""
     batches: dict[bytes, bytes] = field(default_factory=dict)
@@ -48,7 +52,9 @@ class Ledger:
         }
         batches = {bytes_of(name): bytes_of(stream.batch) for name, stream in state.streams.all.items()}
         epochs = {bytes_of(name): int(stream.epoch) for name, stream in state.streams.all.items()}
-        return cls(held, state.paused is not None, 0, sessions, batches, epochs)
+        fair = state.items.flows.is_fair
+        counted = {bytes_of(item) for item in state.bound.claimed & state.items.claims.keys()}
+        return cls(held, state.paused is not None, 0, fair, counted, sessions, batches, epochs)
 
     def read(self, entry: TracedCall) -> Iterator[Broken]:
         """Follow an entry; yield what it breaks."""
@@ -61,6 +67,10 @@ class Ledger:
             yield from self._commit(entry.inputs, int(entry.reply[1]))
         elif entry.script in {"pause", "resume"}:
             self.paused = entry.script == "pause"
+        elif entry.script == "share":
+            self.fair = entry.inputs["fair_by"] == b"namespace"
+        elif entry.script == "fair_by":
+            self.fair = entry.reply == b"namespace"
 
     def _turn(self, inputs: Any, reply: list[Any]) -> Iterator[Broken]:
         session, fence, popped = inputs["session"], int(reply[0]), reply[5]
@@ -78,6 +88,17 @@ class Ledger:
             if item in self.held:
                 yield "S1", f"{item!r} was claimed by {number}, and {self.held[item].session} held it"
             self.held[item] = Held(number, fence)
+        yield from self._count(popped[::2], inputs["fleet_concurrency_per_flow"])
+
+    def _count(self, claimed: Sequence[bytes], limit: bytes) -> Iterator[Broken]:
+        if not (limit and self.fair):
+            self.counted.clear()
+            return
+        self.counted = {item for item in (*self.counted, *claimed) if item in self.held}
+        flows = Counter(map(_flow_of, self.counted))
+        for flow in {*map(_flow_of, claimed)}:
+            if flows[flow] > int(limit):
+                yield "S14", f"{flows[flow]} items of {flow!r} are claimed, and its limit is {int(limit)}"
 
     def _settle(self, number: int, inputs: Any, reply: list[Any]) -> Iterator[Broken]:
         words, n_ok = inputs["settlements"], int(inputs["n_ok"])
@@ -129,3 +150,8 @@ class Ledger:
         self.known |= {(stream, name): value for name, value in states.items()}
         for name in gone:
             self.known.pop((stream, name), None)
+
+
+def _flow_of(item: bytes) -> bytes:
+    before, slash, _ = item.partition(b"/")
+    return before if slash else b""

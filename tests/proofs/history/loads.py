@@ -33,11 +33,14 @@ _OUTCOMES = ("success", "success", "success", "done", "after", "keep", "release"
 class Clients:
     """Three sessions of one queue that add, claim and settle at random."""
 
-    def __init__(self, connection: Connection, seed: int) -> None:
+    def __init__(self, connection: Connection, seed: int, *, limit: int | None = None) -> None:
         self._connection = connection
         connection.execute("FLUSHALL")
         connection.server_time = BEGIN
         self.store = QueueStore(connection, "foos")
+        self._limit = limit
+        if limit is not None:
+            self.store.share("namespace")
         self._choose = random.Random(seed)
         self._sessions = [self._open(number) for number in range(3)]
         self._turns = 0
@@ -52,7 +55,10 @@ class Clients:
     def step(self, *, may_fail: bool) -> None:
         """Let some time pass and make a few calls; without failures the busy path is taken."""
         self._connection.server_time += self._choose.choice([300, 900, 50_000])
-        items = [f"item-{number}" for number in self._choose.sample(range(30), 3)]
+        items = [
+            f"{'' if self._limit is None else f'flow-{number % 4}/'}item-{number}"
+            for number in self._choose.sample(range(30), 3)
+        ]
         inputs: dict[str, Any] = {"items": items, "priority": self._choose.randrange(-1, 2), "max_length": ""}
         if self._choose.random() < 0.3:
             self.store.run("add_after", **inputs, delay=self._choose.choice([1000, 2500, 40_000]))
@@ -85,7 +91,13 @@ class Clients:
             if how != "success"
             for word in (item, fence, how, limiters.get(how, ""), "", "boom" if how == "retry" else "")
         ]
-        policy = {"max_retries": "", "revive_after": "", "limiter": "fixed 20000", "fleet_concurrency": ""}
+        policy = {
+            "max_retries": "",
+            "revive_after": "",
+            "limiter": "fixed 20000",
+            "fleet_concurrency": "",
+            "fleet_concurrency_per_flow": self._limit or "",
+        }
         reply: Any = self.store.run(
             "turn",
             session=self._sessions[who],
@@ -116,6 +128,17 @@ def claims_and_delays(connection: Connection) -> list[Violation]:
         clients.drain()
         violations += check(recorder.finish(), drained=True)
     return violations
+
+
+def limited_flows(connection: Connection) -> list[Violation]:
+    """Do the same with one claim of each flow at a time."""
+    clients = Clients(connection, 3, limit=1)
+    recorder = Recorder(clients.store)
+    recorder.start()
+    for _ in range(150):
+        clients.step(may_fail=True)
+    clients.drain()
+    return check(recorder.finish(), drained=True)
 
 
 def zombie(connection: Connection) -> list[Violation]:

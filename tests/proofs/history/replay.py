@@ -136,6 +136,7 @@ class Replay:
                 _number(inputs["fleet_concurrency"]),
                 _number(inputs["revive_after"]),
                 wants_links=bool(inputs["wants_links"]),
+                fleet_concurrency_per_flow=_number(inputs["fleet_concurrency_per_flow"]),
             ),
             max_clock_step=int(inputs["max_clock_step"]),
         )

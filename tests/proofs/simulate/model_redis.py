@@ -118,7 +118,11 @@ class ModelRedis:
             endings=endings_of(inputs),
             want=int(inputs["want"]),
             policy=Policy(
-                inputs["limiter"], _number(inputs["max_retries"]), _number(limit), _number(revive_after)
+                inputs["limiter"],
+                _number(inputs["max_retries"]),
+                _number(limit),
+                _number(revive_after),
+                fleet_concurrency_per_flow=_number(inputs["fleet_concurrency_per_flow"]),
             ),
             max_clock_step=int(inputs["max_clock_step"]),
         )

@@ -32,12 +32,16 @@ FAULTS = (
 
 @dataclass(frozen=True)
 class Schedule:
-    """The actions; whether keys are those of the objects' owners; s between resyncs; whether it is fair."""
+    """The actions; whether keys are those of the objects' owners; s between resyncs; whether it is fair.
+
+    ``limit`` is how many items of a flow are claimed at a time then, 0 for any number.
+    """
 
     actions: Sequence[Action]
     mapped: bool = False
     resync: float = 0.0
     fair: bool = False
+    limit: int = 0
 
     def without(self, start: int, end: int) -> "Schedule":
         """Return it without some of its actions."""
@@ -45,7 +49,7 @@ class Schedule:
 
     def dump(self) -> str:
         """Return it as a line of JSON."""
-        about = {"mapped": self.mapped, "resync": self.resync, "fair": self.fair}
+        about = {"mapped": self.mapped, "resync": self.resync, "fair": self.fair, "limit": self.limit}
         return json.dumps(about | {"actions": self.actions})
 
     @classmethod
@@ -53,7 +57,9 @@ class Schedule:
         """Read what ``dump`` wrote."""
         fields = json.loads(line)
         actions = [tuple(action) for action in fields["actions"]]
-        return cls(actions, fields["mapped"], fields["resync"], fields.get("fair", False))
+        return cls(
+            actions, fields["mapped"], fields["resync"], fields.get("fair", False), fields.get("limit", 0)
+        )
 
 
 def schedule_of(seed: int) -> Schedule:
@@ -67,7 +73,8 @@ def schedule_of(seed: int) -> Schedule:
         actions += _quiet(rng)
     for _ in range(rng.randrange(3, 8)):
         actions += _phase(rng, loses=loses)
-    return Schedule(actions, mapped, resync, fair=rng.random() < 0.5)
+    fair = rng.random() < 0.5
+    return Schedule(actions, mapped, resync, fair, limit=rng.choice((0, 0, 1, 2)) if fair else 0)
 
 
 def _quiet(rng: random.Random) -> list[Action]:

@@ -64,7 +64,7 @@ class Reconcile:
 class SimulatedWorker:
     """One process; each step does one thing."""
 
-    def __init__(self, name: str, line: FaultyLine, clock: Clock) -> None:
+    def __init__(self, name: str, line: FaultyLine, clock: Clock, limit: int | None) -> None:
         self.name = name
         self.line = line
         self.running: list[Reconcile] = []
@@ -80,7 +80,9 @@ class SimulatedWorker:
         options = QueueOptions(rate_limiter=limiter, claim_duration=CLAIM_DURATION, clock=clock)
         self._clock = clock
         store = QueueStore(cast("Connection", line), "foos")
-        self.session = RedisSession(store, TurnSettings(options), on_cancel=lambda _: None)
+        self.session = RedisSession(
+            store, TurnSettings(options, fleet_concurrency_per_flow=limit), on_cancel=lambda _: None
+        )
         redis_session._sessions.discard(self.session)  # its end is no normal end of a process
         self._heartbeat = HeartbeatInStep(self.session)
         self.session._heartbeat = self._heartbeat

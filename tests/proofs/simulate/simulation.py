@@ -175,7 +175,9 @@ class Simulation:
         )
 
     def _worker(self, name: str) -> SimulatedWorker:
-        return SimulatedWorker(name, self._connect(name, lambda: None), self.clock)
+        return SimulatedWorker(
+            name, self._connect(name, lambda: None), self.clock, self._schedule.limit or None
+        )
 
     def _connect(self, process: str, pause: Callable[[], None]) -> FaultyLine:
         ghosts = self._ghosts.get(process, deque())

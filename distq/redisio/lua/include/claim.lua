@@ -1,4 +1,4 @@
--- in: claims, fence, fleet_concurrency, n_failures, number, paused, processing, ready, revive_after, want
+-- in: claims, fence, fleet_concurrency, limit, n_failures, number, paused, processing, ready, revive_after, want
 -- out: alone, asked, fleet, popped, promoted, records, revived, unclaimable, want
 -- Claim up to `want` items from the head of the queue.
 local asked = want
@@ -11,7 +11,7 @@ if want > 0 then
   if revive_after ~= '' then
     --- @include revive
   end
-  if n_failures == 0 then
+  if n_failures == 0 and not limit then
     popped = call('ZPOPMIN', ready, want)
   else
     --- @include beside_suspects
@@ -32,4 +32,7 @@ if #popped > 0 then
   end
   call(unpack(claim))
   call(unpack(hold))
+  if limit then
+    --- @include note_flows
+  end
 end

@@ -1,13 +1,20 @@
-      -- in: EMPTYING_AT_MOST, emptying, failures, first_line, in_time, meta, n_suspects, now, number, ours, popped,
-      --     processing, ready, suspects, took
+      -- in: EMPTYING_AT_MOST, emptying, failures, first_line, in_time, limit, meta, n_suspects, now, number, ours,
+      --     popped, processing, ready, suspects, took
       -- out: alone, popped, records, unclaimable
       -- Claim the first suspect instead of what was popped, or begin to empty the session for it, where it comes before
       -- all others or the session empties itself already.
       local suspect, order = unpack(call('ZRANGE', suspects, '0', '0', 'WITHSCORES'))
+      local comes_first = ours or #popped == 0 or tonumber(order) < tonumber(popped[2])
+      local must_wait = false
+      if comes_first and limit then
+        --- @include full_flow
+      end
       if call('ZSCORE', processing, suspect) then
         --- @include look_again
         look_again({ suspect })
-      elseif ours or #popped == 0 or tonumber(order) < tonumber(popped[2]) then
+      elseif must_wait then
+        unclaimable = n_suspects
+      elseif comes_first then
         unclaimable = n_suspects
         local holds = call('ZCOUNT', processing, number, number) > 0
         local may_empty

@@ -1,4 +1,4 @@
-  -- in: alone, arrivals, flows, n_suspects, popped, processing, ready
+  -- in: alone, arrivals, bounded, flows, held_back, n_suspects, popped, processing, ready
   -- out: nothing
   -- A flow that ends before what was claimed goes on from there. Where nothing is ready no flow goes on; and where
   -- nothing is claimed either, nothing has arrived. A suspect ends no flow.
@@ -9,5 +9,11 @@
   end
   if call('ZCARD', ready) == 0 then
     call('UNLINK', flows)
-    if call('ZCARD', processing) + n_suspects == 0 then call('UNLINK', arrivals) end
+    local n_held_back = bounded and call('ZCARD', held_back) or 0
+    if call('ZCARD', processing) + n_suspects + n_held_back == 0 then
+      call('UNLINK', arrivals)
+      if bounded then
+        --- @include drop_entries
+      end
+    end
   end

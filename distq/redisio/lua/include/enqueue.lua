@@ -1,19 +1,23 @@
--- in: by_flow, dead, delayed, dirty, fair_by, flows, meta, now, processing, ready, stamp, suspects, tokens, wake
+-- in: bounded, by_flow, dead, delayed, dirty, fair_by, flows, held_back, meta, now, processing, ready, stamp, suspects,
+--     tokens, wake
 -- out: enqueue, order, split_due, stamp, tokens
--- Make items pending now: ready, or dirty while claimed; a suspect that waits stays where it is. A fresh add supersedes a delay, whose higher priority
--- stays, and revives the dead; one that keeps what is pending leaves delayed and dead items alone.
+-- Make items pending now: ready, or dirty while claimed; a suspect that waits stays where it is, as does what is held
+-- back and not raised. A fresh add supersedes a delay, whose higher priority stays, and revives the dead; one that keeps
+-- what is pending leaves delayed and dead items alone.
 -- Returns how many were not pending now before. Moves `stamp`, a µs an item, so that the order is the items'.
 -- By LT the lower order wins wherever an item stood before: it keeps its place, or is raised to the end of a level.
 --- @include order
 --- @include due
 --- @include scores
+--- @include is_higher
 local function enqueue(items, priority, keep_pending)
   local claimed, due, parked, suspected = scores(processing, items), {}, {}, {}
   if call('EXISTS', delayed, dead, suspects) > 0 then
     due, parked, suspected = scores(delayed, items), scores(dead, items), scores(suspects, items)
   end
+  local held = bounded and scores(held_back, items) or {}
   local to_ready, n = { 'ZADD', ready, 'LT', nil, nil }, 3 -- with room for one item
-  local to_dirty, to_suspects, undelay, revive -- seldom needed
+  local to_dirty, to_suspects, undelay, revive, raised -- seldom needed
   if stamp < now then stamp = now - 1 end
   -- in a fair queue the flow decides, and one time is written for all
   local first_stamp = fair_by == 'namespace' and stamp + 1
@@ -44,7 +48,11 @@ local function enqueue(items, priority, keep_pending)
         to_suspects = to_suspects or { 'ZADD', suspects, 'LT' }
         to_suspects[#to_suspects + 1] = order(level, since)
         to_suspects[#to_suspects + 1] = item
-      else
+      elseif not held[item] or is_higher(order(level, since), held[item]) then
+        if held[item] then
+          raised = raised or { 'ZREM', held_back }
+          raised[#raised + 1] = item
+        end
         to_ready[n + 1], to_ready[n + 2] = place or order(level, since), item
         n = n + 2
       end
@@ -68,8 +76,9 @@ local function enqueue(items, priority, keep_pending)
   if to_suspects then call(unpack(to_suspects)) end
   if undelay then call(unpack(undelay)) end
   if revive then call(unpack(revive)) end
+  local n_raised = raised and call(unpack(raised)) or 0
   if newly_ready > 0 and tokens == 0 and call('HEXISTS', meta, 'paused') == 0 then
     tokens = call('RPUSH', wake, '1')
   end
-  return newly_ready + newly_dirty
+  return newly_ready - n_raised + newly_dirty
 end

@@ -1,9 +1,10 @@
--- in: by_flow, cover, dead, delayed, dirty, now, order, paused, ready, split_due, stamp, suspects, tokens, wake
+-- in: bounded, by_flow, cover, dead, delayed, dirty, held_back, now, order, paused, ready, split_due, stamp, suspects, tokens, wake
 -- out: enqueue_later, stamp
 -- Make items pending after a delay in µs. The earliest time wins; an item that is pending now can only be raised. It
 -- revives the dead; one that keeps what is pending leaves delayed and dead items alone.
 -- Returns how many were not pending before.
 --- @include delay
+--- @include is_higher
 local function enqueue_later(items, delay, priority, keep_pending)
   stamp = math.max(stamp + 1, now)
   local later = call('ZMSCORE', delayed, unpack(items))
@@ -18,19 +19,25 @@ local function enqueue_later(items, delay, priority, keep_pending)
   local first = call('ZRANGEBYSCORE', delayed, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', '1') -- as informers may
   local is_ready, is_dirty = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', dirty, unpack(items))
   local is_suspect = call('ZMSCORE', suspects, unpack(items))
+  local is_held_back = bounded and call('ZMSCORE', held_back, unpack(items)) or {}
   local earliest, raised = now + delay, order(priority, stamp)
-  local to_ready, to_dirty, to_delayed = { 'ZADD', ready, 'XX', 'LT' }, { 'ZADD', dirty, 'XX', 'LT' }, { 'ZADD', delayed }
-  local to_suspects = { 'ZADD', suspects, 'XX', 'LT' }
+  local to_ready, to_dirty, to_delayed = { 'ZADD', ready, 'LT' }, { 'ZADD', dirty, 'XX', 'LT' }, { 'ZADD', delayed }
+  local to_suspects, from_held_back = { 'ZADD', suspects, 'XX', 'LT' }, { 'ZREM', held_back }
   for i, item in ipairs(items) do
     local to = (is_ready[i] and to_ready) or (is_dirty[i] and to_dirty) or (is_suspect[i] and to_suspects) or to_delayed
-    to[#to + 1] = to == to_delayed and due_score(later[i], earliest, priority) or raised
-    to[#to + 1] = item
+    if not is_held_back[i] then
+      to[#to + 1] = to == to_delayed and due_score(later[i], earliest, priority) or raised
+      to[#to + 1] = item
+    elseif is_higher(raised, is_held_back[i]) then
+      to_ready[#to_ready + 1], to_ready[#to_ready + 2], from_held_back[#from_held_back + 1] = raised, item, item
+    end
   end
   if by_flow then
-    if #to_ready > 4 then by_flow(to_ready) end
+    if #to_ready > 3 then by_flow(to_ready) end
     if #to_suspects > 4 then by_flow(to_suspects) end
   end
-  if #to_ready > 4 then call(unpack(to_ready)) end
+  if #to_ready > 3 then call(unpack(to_ready)) end
+  if #from_held_back > 2 then call(unpack(from_held_back)) end
   if #to_dirty > 4 then call(unpack(to_dirty)) end
   if #to_suspects > 4 then call(unpack(to_suspects)) end
   local added = #to_delayed > 2 and call(unpack(to_delayed)) or 0
@@ -38,6 +45,6 @@ local function enqueue_later(items, delay, priority, keep_pending)
   -- who sees to what is due first sees to the next, too
   local first_due, covered_until = first[2] and split_due(tonumber(first[2])) or 0, tonumber(cover) or 0
   local covered = (first_due > now and first_due <= earliest) or (covered_until > now and covered_until <= earliest)
-  if tokens == 0 and not paused and not covered then call('RPUSH', wake, '1') end
+  if tokens == 0 and not paused and (#from_held_back > 2 or not covered) then call('RPUSH', wake, '1') end
   return added
 end

@@ -1,4 +1,4 @@
-    -- in: arrivals, by_flow, claims, clock, meta, now, processing, sessions, workers
+    -- in: arrivals, bounded, by_flow, claims, clock, flow_items, meta, now, processing, sessions, workers
     -- out: take_back
     --- @include order
     --- @include known_order
@@ -37,6 +37,7 @@
         else
           call('HDEL', claims, item)
           call('ZREM', processing, item)
+          if bounded then call('ZREM', flow_items, entry_of('c', item)) end
           local parked = crashed and crash(item, fence or now_text)
           if parked and by_flow then call('HDEL', arrivals, item) end
           if not parked then put_back(item, known_order(score)) end

@@ -1,8 +1,9 @@
--- in: arrivals, by_flow, delayed, dirty, ready
--- out: into_ready, put_back
+-- in: arrivals, bounded, by_flow, delayed, dirty, flow_items, ready
+-- out: entry_of, into_ready, put_back
 -- As if never claimed: back where it stood, merged with what was added meanwhile; being ready supersedes a delay.
 --- @include into_ready
 --- @include no_earlier
+--- @include flow_entry
 local function put_back(item, score)
   local newer = call('ZSCORE', dirty, item)
   if newer then
@@ -18,5 +19,6 @@ local function put_back(item, score)
   end
   call('ZREM', delayed, item)
   if by_flow then score = no_earlier(item, score) end
+  if bounded then call('ZADD', flow_items, '0', entry_of('l', item)) end
   call('ZADD', ready, 'LT', score, item)
 end

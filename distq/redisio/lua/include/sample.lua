@@ -1,4 +1,4 @@
--- in: by_flow, dead, delayed, dirty, failures, history, meta, now, processing, ready, suspects, workers
+-- in: by_flow, dead, delayed, dirty, failures, held_back, history, meta, now, processing, ready, suspects, workers
 -- out: sample
 -- Note the queue in numbers if none has yet in these 10 s: a line of `history`, kept for a day, and of every five
 -- minutes one for a week more. Lines are in chunks, and chunks in rings: each takes the place of one that is as old
@@ -25,7 +25,7 @@ local function sample()
     local due = call('ZRANGEBYSCORE', delayed, '-inf', edge, 'WITHSCORES', 'LIMIT', '0', '1')
     local since = due[2] and split_due(tonumber(due[2]))
     -- orders begin at 2^-848 and end before 2^953; from each level it goes to the next below, through ten at most
-    for _, key in ipairs({ ready, suspects }) do
+    for _, key in ipairs({ ready, suspects, held_back }) do
       local from = '5.327993384780537e-256'
       for _ = 1, 10 do
         local head = call('ZRANGEBYSCORE', key, from, '(7.61352657140625e+286', 'WITHSCORES', 'LIMIT', '0', '1')
@@ -53,7 +53,7 @@ local function sample()
   local since = waits_since()
   line = table.concat({
     string.format('%d', at),
-    call('ZCARD', ready) + call('ZCARD', suspects),
+    call('ZCARD', ready) + call('ZCARD', suspects) + call('ZCARD', held_back),
     call('ZCARD', delayed),
     call('ZCARD', processing),
     call('ZCARD', dirty),

@@ -1,17 +1,24 @@
-    -- in: failures, first_line, is_suspect, popped, ready, records, suspects, want
+    -- in: failures, first_line, is_suspect, limit, n_failures, popped, ready, records, suspects, want
     -- out: n_suspects
     -- Claim from `ready`, and move the suspects that are met there to `suspects`. This is the one way into it, however an
     -- item became pending: who claims reads the failure records anyway. So each is met once, and delays nobody again.
     local SET_APART_AT_LEAST = 250
     local met, to_suspects, back = 0, { 'ZADD', suspects, 'LT' }, { 'ZADD', ready }
+    local must_wait, hold_back
+    if limit then
+      --- @include hold_back
+    end
     repeat
       local found, names = call('ZPOPMIN', ready, math.max(want - #records, met)), {}
       for i = 1, #found, 2 do names[#names + 1] = found[i] end
-      for i, failure in ipairs(#names > 0 and call('HMGET', failures, unpack(names)) or names) do
-        local item, order = names[i], found[2 * i]
+      local failure_of = n_failures > 0 and #names > 0 and call('HMGET', failures, unpack(names)) or {}
+      for i, item in ipairs(names) do
+        local failure, order = failure_of[i] or false, found[2 * i]
         if is_suspect(failure) then
           met = met + 1
           to_suspects[#to_suspects + 1], to_suspects[#to_suspects + 2] = order, item
+        elseif #records < want and must_wait and must_wait(item, order) then
+          met = met + 1
         elseif #records < want then
           records[#records + 1] = first_line(failure)
           popped[#popped + 1], popped[#popped + 2] = item, order
@@ -20,6 +27,7 @@
         end
       end
     until #found == 0 or #records == want or met >= SET_APART_AT_LEAST
-    if met > 0 then call(unpack(to_suspects)) end
+    if #to_suspects > 3 then call(unpack(to_suspects)) end
+    if hold_back then hold_back() end
     if #back > 2 then call(unpack(back)) end
-    if met > 0 then n_suspects = call('ZCARD', suspects) end
+    if #to_suspects > 3 then n_suspects = call('ZCARD', suspects) end

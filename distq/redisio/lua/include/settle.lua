@@ -1,5 +1,6 @@
--- in: arrivals, by_flow, claims, dirty, failures, n_dirty, n_failures, n_ok, number, processing, ready, refused, settlements
--- out: n_failures
+-- in: arrivals, by_flow, claims, dirty, failures, n_dirty, n_failures, n_ok, number, processing, ready, refused,
+--     settlements
+-- out: ended, n_failures
 -- The many successes in few commands: the cost of a busy queue is decided here.
 local ended = {}
 if n_ok > 0 then

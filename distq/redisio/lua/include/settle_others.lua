@@ -1,5 +1,5 @@
-  -- in: added, arrivals, by_flow, claims, dead, delayed, dirty, failures, limiter, max_retries, n_ok, now, number,
-  --     others, processing, ready, refused, settlements, stamp, suspects
+  -- in: added, arrivals, bounded, by_flow, claims, dead, delayed, dirty, ended, failures, held_back, limiter,
+  --     max_retries, n_ok, now, number, others, processing, ready, refused, settlements, stamp, suspects
   -- out: added, first, last_stamp, n_failures, stamp
   local now_text = string.format('%.0f', now)
   --- @include order
@@ -9,6 +9,7 @@
   --- @include put_back
   --- @include delay
   --- @include limiter
+  --- @include is_higher
   local function priority_of(score)
     local _, exponent = math.frexp(score)
     return 53 - exponent
@@ -40,7 +41,12 @@
   -- stays so and can only be raised.
   local function defer(item, delay, priority, pending, is_held)
     if delay == 0 then stamp = stamp + 1 end
-    if pending then
+    if pending == held_back then
+      local raised = order(priority, stamp)
+      if not is_higher(raised, call('ZSCORE', held_back, item)) then return end
+      call('ZREM', held_back, item)
+      into_ready(item, raised)
+    elseif pending then
       local zadd = { 'ZADD', pending, 'XX', 'LT', order(priority, stamp), item }
       if by_flow and pending ~= dirty then by_flow(zadd) end
       call(unpack(zadd))
@@ -108,6 +114,7 @@
       write_failure(item, count, crashes, now_text, '-', kept, claims_that_crashed)
       local pending = (call('ZSCORE', ready, item) and ready) or (call('ZSCORE', dirty, item) and dirty)
       pending = pending or (call('ZSCORE', suspects, item) and suspects)
+      pending = pending or (bounded and call('ZSCORE', held_back, item) and held_back)
       local is_held = held[i] and not settled[item]
       defer(item, back_off(own_limiter, count), tonumber(priority), pending, is_held)
       call('ZREM', dead, item)
@@ -119,6 +126,7 @@
     end
   end
   if #unclaim > 2 then
+    for i = 3, #unclaim do ended[#ended + 1] = unclaim[i] end
     call(unpack(unclaim))
     call(unpack(let_go))
   end

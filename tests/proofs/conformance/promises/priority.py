@@ -69,4 +69,10 @@ ROWS = [
         "a fair queue begins with the namespace that was added last, and remembers for ever whose turn it is "
         "(priority queue, pull request 3261)",
     ),
+    different(
+        "PQ-25",
+        "a fair queue may limit how many items of one namespace are claimed at a time; the others go on",
+        "a fair queue hands out what is next, however much of its namespace is held "
+        "(priority queue, pull request 3261)",
+    ),
 ]

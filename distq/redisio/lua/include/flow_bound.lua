@@ -1,0 +1,21 @@
+  -- in: bounded, ended, flow_items, limit, meta, n_held_back, now
+  -- out: bounded
+  -- Where at most `limit` items of a flow are claimed at a time, the others of it that a claim meets are held back: outside
+  -- of `ready`, where they are in nobody's way. As a claim of their flow ends, the first of them is let in.
+  --- @include flow_entry
+  if not bounded then
+    bounded = string.format('%.0f ', now)
+    call('HSET', meta, 'bounded', bounded)
+  end
+  -- ten times a second it looks at flows whether or not a claim of them ended
+  local looked_at, looks_from = string.match(bounded, '^(%d+) (.*)$')
+  looked_at = tonumber(looked_at or 0)
+  local looks = now < looked_at or now - looked_at >= 100000
+  if #ended > 0 then
+    local entries = { 'ZREM', flow_items }
+    for i, item in ipairs(ended) do entries[i + 2] = entry_of('c', item) end
+    call(unpack(entries))
+  end
+  if n_held_back > 0 or looks or not limit then
+    --- @include let_in
+  end

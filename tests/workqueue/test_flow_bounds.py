@@ -1,0 +1,351 @@
+"""Queues where at most so many items of a namespace are claimed at a time, in the whole fleet."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from distq.controller.controller import Controller
+from distq.controller.worker.dispatcher import Dispatcher
+from distq.errors import ConfigError, Empty
+from distq.inspector.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
+from distq.workqueue.interface import Request
+from distq.workqueue.queue import Queue
+from tests.support.claims import finish_all
+from tests.support.redis_servers import anywhere
+from tests.workqueue.conftest import ServerTime
+
+MakeQueue = Callable[..., Queue]
+
+
+@pytest.fixture
+def bounded(make_queue: MakeQueue) -> Callable[[int | None], Queue]:
+    """Return what makes handles of one fair queue with a limit."""
+
+    def make(limit: int | None) -> Queue:
+        queue = make_queue(fair_by="namespace")
+        queue.fleet_concurrency_per_flow = limit
+        return queue
+
+    return make
+
+
+Bounded = Callable[[int | None], Queue]
+
+
+def claims(queue: Queue) -> Iterator[Request]:
+    """Claim what one may, and no more."""
+    while True:
+        try:
+            yield queue.get(timeout=0)
+        except Empty:
+            return
+
+
+def keys(queue: Queue) -> list[str]:
+    """Claim what one may; return its keys."""
+    return [request.key for request in claims(queue)]
+
+
+@pytest.mark.conformance("PQ-25")
+@anywhere
+def test_so_many_items_of_a_namespace_are_claimed_at_a_time(bounded: Bounded) -> None:
+    """In all handles together; what others add is claimed beside them."""
+    one, other = bounded(2), bounded(2)
+    one.add(*(f"slow/{number}" for number in range(10)), "a/1", "b/1", "bare")
+    found = [one.get(timeout=0).key, *keys(other)]
+    assert sorted(found) == ["a/1", "b/1", "bare", "slow/0", "slow/1"]
+    other.add("slow/late", "c/1")
+    assert keys(one) == ["c/1"]
+
+
+@pytest.mark.conformance("PQ-25")
+@anywhere
+def test_as_a_claim_ends_the_next_of_its_namespace_is_claimed(bounded: Bounded) -> None:
+    """However it ends, and in the order of the adds."""
+    queue = bounded(1)
+    queue.add(*(f"slow/{number}" for number in range(5)))
+    order = []
+    for outcome in (None, ValueError("no"), None, None):
+        request = queue.get(timeout=0)
+        assert keys(queue) == []
+        order.append(request.key)
+        queue.settle(request, outcome)
+    assert order == ["slow/0", "slow/1", "slow/2", "slow/3"]
+
+
+@anywhere
+def test_an_item_that_is_put_back_comes_before_those_that_are_held_back(bounded: Bounded) -> None:
+    """It has its old place."""
+    queue = bounded(1)
+    queue.add(*(f"slow/{number}" for number in range(5)))
+    (request,) = claims(queue)
+    queue.release(request)
+    assert keys(queue) == ["slow/0"]
+
+
+@anywhere
+def test_an_item_that_is_added_again_while_claimed_comes_behind_them(bounded: Bounded) -> None:
+    """It waits for its turn as any other."""
+    queue = bounded(1)
+    queue.add("slow/0", "slow/1", "slow/2")
+    (request,) = claims(queue)
+    queue.add("slow/0")
+    queue.done(request)
+    assert keys(queue) == ["slow/1"]
+
+
+@anywhere
+def test_a_raised_item_comes_before_those_that_are_held_back(bounded: Bounded) -> None:
+    """As where there is no limit; it counts as pending before."""
+    queue = bounded(1)
+    queue.add(*(f"slow/{number}" for number in range(9)))
+    (request,) = claims(queue)
+    assert queue.add("slow/5", priority=10) == 0
+    assert queue.add("slow/7", priority=5) == 0
+    assert queue.add("slow/4", priority=-10) == 0
+    order = []
+    for _ in range(4):
+        assert keys(queue) == []
+        queue.done(request)
+        (request,) = claims(queue)
+        order.append(request.key)
+    assert order == ["slow/5", "slow/7", "slow/1", "slow/2"]
+
+
+@anywhere
+def test_a_namespace_at_its_limit_lets_a_higher_priority_of_its_own_go_first(bounded: Bounded) -> None:
+    """Whatever was let in before: it waits behind."""
+    queue = bounded(1)
+    queue.add(*(f"slow/{number}" for number in range(5)))
+    (request,) = claims(queue)
+    queue.done(request)
+    queue.add("slow/urgent", "slow/urgent too", priority=100)
+    (request,) = claims(queue)
+    queue.add("other/1", priority=50)
+    assert (request.key, keys(queue)) == ("slow/urgent", ["other/1"])
+    queue.done(request)
+    (request,) = claims(queue)
+    queue.done(request)
+    assert (request.key, keys(queue)) == ("slow/urgent too", ["slow/1"])
+
+
+@anywhere
+def test_namespaces_below_their_limits_share_alike_with_one_at_its_limit(bounded: Bounded) -> None:
+    """What comes back has no more than its turn, though it waited for long."""
+    queue = bounded(2)
+    for name in "abc":
+        queue.add(*(f"{name}/{number:03}" for number in range(100)))
+    held = [queue.get(timeout=0) for _ in range(4)]
+    counts = Counter[str]()
+    for _ in range(90):
+        queue.done(held.pop(0))
+        request = queue.get(timeout=0)
+        counts[request.key[0]] += 1
+        held.append(request)
+        assert max(Counter(each.key[0] for each in held).values()) <= 2
+    assert max(counts.values()) - min(counts[name] for name in "abc") <= 2
+
+
+@anywhere
+def test_a_limit_that_was_raised_lets_in_more(bounded: Bounded, server_time: ServerTime) -> None:
+    """With the next look, which comes ten times a second."""
+    queue = bounded(1)
+    queue.add(*(f"slow/{number}" for number in range(6)))
+    assert keys(queue) == ["slow/0"]
+    queue.fleet_concurrency_per_flow = 3
+    server_time.advance(0.2)
+    assert keys(queue) == ["slow/1", "slow/2"]
+
+
+@anywhere
+def test_a_limit_that_is_gone_holds_nothing_back(bounded: Bounded) -> None:
+    """A hundred items come back with each turn."""
+    queue = bounded(1)
+    queue.add(*(f"slow/{number:03}" for number in range(250)))
+    assert keys(queue) == ["slow/000"]
+    queue.fleet_concurrency_per_flow = None
+    assert len(keys(queue)) == 249
+
+
+def test_nothing_is_left_of_limits_once_the_work_is_done(bounded: Bounded, connection: Connection) -> None:
+    """Bounded state: no namespace leaves anything; without a limit nor does the queue."""
+    queue, store = bounded(2), QueueStore(connection, "foos")
+    queue.add(*(f"n{number % 3}/{number}" for number in range(30)))
+    held = list(claims(queue))
+    while held:
+        queue.done(held.pop())
+        held += claims(queue)
+    assert store.read(("ZCARD", "held_back"), ("ZCARD", "flow_items"), ("ZCARD", "flows")) == [0, 0, 0]
+    queue.fleet_concurrency_per_flow = None
+    queue.add("a/1")
+    finish_all(queue)
+    assert store.read(("HEXISTS", "meta", "bounded")) == [0]
+
+
+def test_a_queue_without_a_limit_has_no_more_keys(connection: Connection) -> None:
+    """Nothing is paid for what is not asked."""
+    queue, store = Queue("foos", connection, fair_by="namespace"), QueueStore(connection, "foos")
+    queue.add("a/1", "a/2")
+    queue.get(timeout=0)
+    assert store.read(("EXISTS", "held_back"), ("EXISTS", "flow_items"), ("HEXISTS", "meta", "bounded")) == [
+        0,
+        0,
+        0,
+    ]
+
+
+def test_the_claims_of_a_process_that_died_hold_nothing_back_for_long(
+    bounded: Bounded, connection: Connection, server_time: ServerTime
+) -> None:
+    """They come back as any claims do, first of their namespace."""
+    dead, queue = bounded(1), bounded(1)
+    dead.add("slow/0", "slow/1", "a/1")
+    first = dead.get(timeout=0)
+    assert keys(queue) == ["slow/0" if first.key == "a/1" else "a/1"]
+    store = QueueStore(connection, "foos")
+    (session,) = store.read(("ZSCORE", "processing", first.key))
+    store.read(("ZADD", "sessions", 0, session))
+    server_time.advance(1)
+    assert keys(queue) == [first.key]
+
+
+@pytest.mark.parametrize("how", ["delete", "park"])
+def test_repairs_find_what_is_held_back(
+    bounded: Bounded, connection: Connection, server_time: ServerTime, how: str
+) -> None:
+    """And what was let in: the next of its namespace is found with the next look."""
+    queue, store = bounded(1), QueueStore(connection, "foos")
+    queue.add(*(f"slow/{number}" for number in range(4)))
+    (request,) = claims(queue)
+    queue.done(request)  # lets in the next
+    gone = ["slow/1", "slow/2"]
+    assert (store.delete(gone) if how == "delete" else store.park(gone, "by hand")) == 2
+    server_time.advance(0.2)
+    assert keys(queue) == ["slow/3"]
+
+
+def test_held_back_items_are_ready_to_people(bounded: Bounded, connection: Connection) -> None:
+    """They count as ready, and are listed so."""
+    queue, inspector = bounded(1), Inspector(connection)
+    queue.add(*(f"slow/{number}" for number in range(4)))
+    assert keys(queue) == ["slow/0"]
+    (info,) = [each for each in inspector.queues() if each.name == "foos"]
+    assert (info.ready, info.held_back) == (3, 3)
+    item = inspector.item("foos", "slow/3")
+    assert item is not None
+    assert (item.state, item.held_back) == ("ready", True)
+    (flow,) = inspector.flows("foos").flows
+    assert (flow.ready, flow.held_back, flow.processing) == (3, 3, 1)
+
+
+def test_held_back_items_take_room(make_queue: MakeQueue) -> None:
+    """As all do that wait."""
+    queue = make_queue(fair_by="namespace", max_length=4)
+    queue.fleet_concurrency_per_flow = 1
+    queue.add(*(f"slow/{number}" for number in range(4)))
+    assert keys(queue) == ["slow/0"]
+    queue.add("a/1", "slow/3")
+    with pytest.raises(Exception, match="is full"):
+        queue.add("b/1")
+
+
+@pytest.mark.parametrize("lost", ["flow_items", "bounded"])
+def test_what_is_lost_of_limits_holds_no_item_for_ever(
+    bounded: Bounded, connection: Connection, server_time: ServerTime, lost: str
+) -> None:
+    """Redis may go back to an older copy, or somebody deletes a key: a look finds what is held back."""
+    queue, store = bounded(1), QueueStore(connection, "foos")
+    queue.add(*(f"slow/{number}" for number in range(5)))
+    (request,) = claims(queue)
+    if lost == "bounded":
+        connection.execute("HDEL", store.key("meta"), "bounded")
+    else:
+        connection.execute("DEL", store.key("flow_items"))
+    queue.done(request)
+    order = []
+    for _ in range(4):
+        server_time.advance(0.2)
+        (request,) = claims(queue)
+        order.append(request.key)
+        queue.done(request)
+    assert order == ["slow/1", "slow/2", "slow/3", "slow/4"]
+
+
+def test_claims_that_an_older_distq_ended_count_no_longer(
+    bounded: Bounded, connection: Connection, server_time: ServerTime
+) -> None:
+    """It knows nothing of limits: what it leaves is dropped as soon as it would hold back anything."""
+    queue, store = bounded(1), QueueStore(connection, "foos")
+    queue.add("slow/0", "slow/1")
+    assert keys(queue) == ["slow/0"]
+    for structure, command in (("processing", "ZREM"), ("claims", "HDEL")):
+        connection.execute(command, store.key(structure), "slow/0")
+    server_time.advance(0.2)
+    assert keys(queue) == ["slow/1"]
+
+
+@pytest.mark.parametrize(
+    "entry", [b"", b"odd", b"slow\0", b"slow\0w", b"slow\0w1234567", b"slow\0k12345678slow/9", b"\xff\0c\0"]
+)
+def test_what_nobody_can_read_of_limits_harms_no_item(
+    bounded: Bounded, connection: Connection, server_time: ServerTime, entry: bytes
+) -> None:
+    """Each item is claimed once; a look drops what no script wrote."""
+    queue, store = bounded(1), QueueStore(connection, "foos")
+    queue.add(*(f"slow/{number}" for number in range(3)))
+    (request,) = claims(queue)
+    connection.execute("ZADD", store.key("flow_items"), 0, entry)
+    server_time.advance(0.2)
+    found = [request.key]
+    for _ in range(2):
+        queue.done(request)
+        (request,) = claims(queue)
+        found.append(request.key)
+    queue.done(request)
+    assert found == ["slow/0", "slow/1", "slow/2"]
+
+
+def test_a_user_who_ends_that_a_queue_is_fair_ends_its_limits(
+    bounded: Bounded, connection: Connection
+) -> None:
+    """There are no flows any more; what was held back comes back in its order."""
+    queue, store = bounded(1), QueueStore(connection, "foos")
+    queue.add(*(f"slow/{number}" for number in range(4)))
+    (request,) = claims(queue)
+    store.share("none")
+    assert keys(queue) == ["slow/1", "slow/2", "slow/3"]
+    assert queue.done(request)
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True, "3"])
+def test_a_bad_limit_is_refused_with_a_remedy(make_queue: MakeQueue, limit: object) -> None:
+    """And nothing changes."""
+    queue = make_queue(fair_by="namespace")
+    queue.fleet_concurrency_per_flow = 3
+    with pytest.raises(ConfigError, match=r"^bad fleet_concurrency_per_flow .*\. Give 1 or more, or None\."):
+        queue.fleet_concurrency_per_flow = limit  # type: ignore[assignment]  # what it is about
+    assert queue.fleet_concurrency_per_flow == 3
+
+
+def test_a_limit_needs_a_fair_queue(make_queue: MakeQueue, connection: Connection) -> None:
+    """Without flows it limits nothing: the error gives the remedy, at a Queue and at a Controller."""
+    remedy = r'Give fair_by="namespace", too\.'
+    with pytest.raises(ConfigError, match=remedy):
+        make_queue().fleet_concurrency_per_flow = 3
+    with pytest.raises(ConfigError, match=remedy):
+        Controller("foos", lambda _: None, fleet_concurrency_per_flow=3)
+    controller = Controller(Queue("foos", connection), lambda _: None)
+    with pytest.raises(ConfigError, match=remedy):
+        Dispatcher(controller, fleet_concurrency_per_flow=3)
+
+
+def test_a_controller_has_the_limit_of_its_process_before_its_own(connection: Connection) -> None:
+    """As all settings of a deployment."""
+    queue = Queue("foos", connection, fair_by="namespace")
+    controller = Controller(queue, lambda _: None, fleet_concurrency_per_flow=3)
+    assert queue.fleet_concurrency_per_flow == 3
+    Dispatcher(controller, fleet_concurrency_per_flow=5)
+    assert queue.fleet_concurrency_per_flow == 5
