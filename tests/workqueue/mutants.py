@@ -384,7 +384,7 @@ MUTANTS = [
         "(#from_held_back > 2 or not covered)",
         "not covered",
     ),
-    Mutant("held back twice, by an add", "elseif not held[item] or is_higher", "elseif true or is_higher"),
+    Mutant("held back twice, by an add", "stays = not is_higher(to, held[item])", "stays = false"),
     Mutant(
         "held back and raised", "local n_raised = raised and call(unpack(raised)) or 0", "local n_raised = 0"
     ),

@@ -9,13 +9,12 @@
 --- @include order
 --- @include due
 --- @include scores
---- @include is_higher
 local function enqueue(items, priority, keep_pending)
   local claimed, due, parked, suspected = scores(processing, items), {}, {}, {}
   if call('EXISTS', delayed, dead, suspects) > 0 then
     due, parked, suspected = scores(delayed, items), scores(dead, items), scores(suspects, items)
   end
-  local held = bounded and scores(held_back, items) or {}
+  local held = bounded and scores(held_back, items)
   local to_ready, n = { 'ZADD', ready, 'LT', nil, nil }, 3 -- with room for one item
   local to_dirty, to_suspects, undelay, revive, raised -- seldom needed
   if stamp < now then stamp = now - 1 end
@@ -48,13 +47,20 @@ local function enqueue(items, priority, keep_pending)
         to_suspects = to_suspects or { 'ZADD', suspects, 'LT' }
         to_suspects[#to_suspects + 1] = order(level, since)
         to_suspects[#to_suspects + 1] = item
-      elseif not held[item] or is_higher(order(level, since), held[item]) then
-        if held[item] then
-          raised = raised or { 'ZREM', held_back }
-          raised[#raised + 1] = item
+      else
+        local to, stays = place or order(level, since), held and held[item]
+        if stays then
+          --- @include is_higher
+          stays = not is_higher(to, held[item])
+          if not stays then
+            raised = raised or { 'ZREM', held_back }
+            raised[#raised + 1] = item
+          end
         end
-        to_ready[n + 1], to_ready[n + 2] = place or order(level, since), item
-        n = n + 2
+        if not stays then
+          to_ready[n + 1], to_ready[n + 2] = to, item
+          n = n + 2
+        end
       end
     end
   end
