@@ -13,7 +13,7 @@ LIMIT = 5
 OTHERS = 20
 """Namespaces beside the slow one."""
 
-COSTS = {1: 1.6, 100: 2.4}
+COSTS = {1: 1.8, 100: 2.4}
 """For each size of a batch, the most that a turn may cost, in those of a fair queue without a limit."""
 
 LONGEST_TURN = 10_000.0

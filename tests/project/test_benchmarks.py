@@ -55,6 +55,7 @@ def test_shares_of_a_fair_queue_are_measured_beside_a_plain_one() -> None:
     report = json.loads(done.stdout.splitlines()[-1])
     rows = {row["name"].partition(": ")[2]: row for row in report["rows"]}
     assert rows["8,000 items of a namespace wait: place of another's item, fair"]["pass"]
+    assert rows["8,000 items of a namespace at its limit: turns until another's item is claimed"]["pass"]
     (differ,) = (row for name, row in rows.items() if "claims of any two differ by" in name)
     assert differ["value"] <= differ["bar"] == 1
     for how, bar in {"one at a time": 1.6, "batches of 100": 2, "batches of 1000": 2}.items():

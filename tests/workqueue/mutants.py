@@ -379,11 +379,6 @@ MUTANTS = [
         "if must_wait then call('ZADD', flow_items, '0', entry_of('l', suspect)) end",
         "",
     ),
-    Mutant(
-        "raised from what is held back, and no session woken",
-        "(#from_held_back > 2 or not covered)",
-        "not covered",
-    ),
     Mutant("held back twice, by an add", "stays = not is_higher(to, held[item])", "stays = false"),
     Mutant(
         "held back and raised", "local n_raised = raised and call(unpack(raised)) or 0", "local n_raised = 0"

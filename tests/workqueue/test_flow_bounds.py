@@ -115,6 +115,21 @@ def test_a_raised_item_comes_before_those_that_are_held_back(bounded: Bounded) -
     assert order == ["slow/5", "slow/7", "slow/1", "slow/2"]
 
 
+def test_a_raise_with_a_delay_wakes_a_worker_for_what_was_held_back(
+    bounded: Bounded, connection: Connection
+) -> None:
+    """It is pending now, and no delay is of it; though another worker sees to the next due time."""
+    queue, store = bounded(1), QueueStore(connection, "foos")
+    queue.add(*(f"slow/{number}" for number in range(4)))
+    (request,) = claims(queue)
+    connection.execute("DEL", store.key("wake"))
+    connection.execute("HSET", store.key("meta"), "cover", str(connection.server_time + 1_000_000))
+    store.run("add_after", items=["slow/3"], priority=5, max_length="", delay=60_000_000)
+    assert store.read(("ZCARD", "ready"), ("ZCARD", "held_back"), ("LLEN", "wake")) == [1, 2, 1]
+    queue.done(request)
+    assert keys(queue) == ["slow/3"]
+
+
 @anywhere
 def test_a_namespace_at_its_limit_lets_a_higher_priority_of_its_own_go_first(bounded: Bounded) -> None:
     """Whatever was let in before: it waits behind."""

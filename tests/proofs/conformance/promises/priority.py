@@ -72,7 +72,6 @@ ROWS = [
     different(
         "PQ-25",
         "a fair queue may limit how many items of one namespace are claimed at a time; the others go on",
-        "a fair queue hands out what is next, however much of its namespace is held "
-        "(priority queue, pull request 3261)",
+        "a fair queue hands out what is next, and limits no namespace (priority queue, pull request 3261)",
     ),
 ]
