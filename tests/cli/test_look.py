@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from distq.errors import TerminalError
+from distq.errors import Empty, TerminalError
 from distq.redisio.audit_log import AuditLog
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
@@ -478,4 +478,25 @@ def test_flows_are_shown(distq: CommandLine, redis: Connection) -> None:
     done = distq("queues", "foos", "--flows")
     assert re.search(r"foos: estimated from \d+ of 4004 ready items\nfoos: \d+ flows more\n", done.stderr)
     assert re.search(r"ns-\d+ +~\d+", done.stdout)
+    queue.close()
+
+
+def test_what_is_held_back_is_shown(distq: CommandLine, redis: Connection) -> None:
+    """Of a queue, of a flow and of an item: no worker claims it before a claim of its flow ends."""
+    queue = Queue("foos", redis, fair_by="namespace")
+    queue.fleet_concurrency_per_flow = 1
+    queue.add("slow/0", "slow/1", "slow/2")
+    queue.get(timeout=0)
+    with pytest.raises(Empty):
+        queue.get(timeout=0)
+    assert distq("queues").stdout.rstrip().endswith("2 held back")
+    (flow,) = _json(distq("queues", "foos", "--flows", "--json").stdout)
+    assert (flow["ready"], flow["held_back"], flow["processing"]) == (2, 2, 1)
+    waits = "waits     held back: as many items of its namespace are processed as may be"
+    assert waits in distq("items", "foos", "slow/2").stdout
+    assert [item["held_back"] for item in _json(distq("items", "foos", "--json").stdout)] == [
+        False,
+        True,
+        True,
+    ]
     queue.close()
