@@ -216,6 +216,25 @@ class QueueMachine(RuleBasedStateMachine):
         if how:
             self.repair(who=who, how=how, state=state, items=items)
 
+    @step(
+        items=some,
+        who=any_process,
+        how=any_of("", "requeue", "delete", "park", "add", "beat"),
+        state=any_of("", "ready"),
+    )
+    def meet_limits(self, items: Sequence[Item], who: int, how: str, state: str) -> None:
+        """Let one of each flow be claimed, the others be held back, and something happen to some of these."""
+        self.limit_flows(limit=1)
+        self.players.both.add(ITEMS, 0, None)
+        self.players.turn(who, [], 5)
+        if how == "add":
+            self.players.both.add([*items, "new/item"], 0, 10)
+        elif how == "beat":
+            self.players.pass_time(10 * SECOND)
+            self.players.beat(who)
+        elif how:
+            self.repair(who=who, how=how, state=state, items=items)
+
     # Time
 
     @step(microseconds=any_of(SECOND, 1, 50, 1000, 4000, 20_000, 150_000))

@@ -406,11 +406,6 @@ MUTANTS = [
         " + call('ZCARD', held_back),\n    call('ZCARD', delayed)",
         ",\n    call('ZCARD', delayed)",
     ),
-    Mutant(
-        "arrivals of what is held back lost",
-        "local n_held_back = bounded and call('ZCARD', held_back) or 0",
-        "local n_held_back = 0",
-    ),
     Mutant("unbounded take-back", "local at_most = 100", "local at_most = 1000", many=True),
     Mutant("unbounded promotion", "math.max(want, 100))", "1000)", many=True),
     Mutant(
