@@ -68,7 +68,7 @@ class Ledger:
         elif entry.script in {"pause", "resume"}:
             self.paused = entry.script == "pause"
         elif entry.script == "share":
-            self.fair = entry.inputs["fair_by"] == b"namespace"
+            self.fair = entry.inputs["wanted"] == b"namespace"
         elif entry.script == "fair_by":
             self.fair = entry.reply == b"namespace"
 
