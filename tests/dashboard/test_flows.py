@@ -27,7 +27,8 @@ def test_flows_are_listed_with_their_items(
     page = read(browser, "/queues/foos")
     rows = {name: row for name, row in page.rows.items() if name.startswith("flow")}
     assert len(rows) == FLOWS_SHOWN
-    name, ready, _, processing, claimed, *waits = next(iter(rows.values()))
+    name, ready, held_back, _, processing, claimed, *waits = next(iter(rows.values()))
+    assert held_back == "0"
     assert (name, ready, processing, claimed) == ("prod", "2", "0", "2")
     assert all(wait.endswith("ms") for wait in waits)
     assert page.links["/queues/foos?match=prod/#items"] == "prod"

@@ -77,7 +77,7 @@ def test_a_sample_has_the_numbers_of_the_queue(past: Past) -> None:
     (info,) = Inspector(past.connection).queues()
     for name in ("ready", "delayed", "processing", "dirty", "dead", "failing", "workers", "paused"):
         assert getattr(sample, name) == getattr(info, name), name
-    assert (sample.ready, sample.dead, sample.paused) == (4, 1, True)
+    assert (sample.ready, sample.dead, sample.paused) == (5, 1, True)
     assert float(sample.at) == past.now // 1
     assert info.oldest_ready is not None
     assert sample.waited == pytest.approx(past.now - info.oldest_ready, abs=0.001)
@@ -279,7 +279,7 @@ def test_spoilt_durations_cost_no_sample(past: Past) -> None:
         past.beat(10, waiting="-", working="-")
         past.beat(10, waiting="d3", working="-")
         sample = past.samples()[-1]
-        assert (float(sample.at), sample.ready, sample.waiting_p50) == (past.now // 1, 4, 0.006), text
+        assert (float(sample.at), sample.ready, sample.waiting_p50) == (past.now // 1, 5, 0.006), text
         past.said["waiting"] = "-"
     chunks = past.connection.execute("HVALS", key("history"))
     assert max(map(len, chunks)) < 30 * 1100
