@@ -91,7 +91,7 @@ def test_an_include_begins_with_the_names_that_it_shares(include: str) -> None:
         ("include/check_types.lua", "local ticks =", "local ticks, paused ="),
         ("add_after.lua", "local stamp, paused", "local stamps, paused"),
         ("turn.lua", "local others = 2 * n_ok", "local n_others = 2 * n_ok"),
-        ("add.lua", "local stamp, trace_until, fair_by,", "local count, trace_until, fair_by,"),
+        ("add.lua", "local stamp, trace_until, fair_by =", "local count, trace_until, fair_by ="),
     ],
 )
 def test_a_wrong_declaration_of_shared_names_is_noticed(file: str, text: str, instead: str) -> None:

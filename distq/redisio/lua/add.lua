@@ -8,7 +8,8 @@ local time, priority, max_length, link = ARGV[1], tonumber(ARGV[2]), ARGV[3], AR
 local items = { unpack(ARGV, 5) }
 local call = redis.call
 --- @include now
-local stamp, trace_until, fair_by, bounded = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by', 'bounded'))
+local stamp, trace_until, fair_by = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by'))
+local bounded = fair_by and call('HGET', meta, 'bounded') -- apart: other queues pay for each field that is read
 traced = trace_until
 --- @include stamp
 local tokens, fitted = call('LLEN', wake), #items
