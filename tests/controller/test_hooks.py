@@ -334,12 +334,13 @@ def test_hooks_that_cannot_work_are_refused(function: Any, message: str) -> None
 
 
 PROGRAM = """
-import asyncio, sys, time
+import asyncio, os, sys, time
 from distq import Controller, Manager
 from distq.testing import MemoryQueue
 
 def say(text):
-    print(text, flush=True)
+    # no print: Python aborts where a thread that was left behind is in it as the process ends
+    os.write(1, (text + "\\n").encode())
 
 async def hang():
     say("starting")

@@ -499,8 +499,8 @@ def test_an_item_that_is_no_suspect_any_more_lets_no_namespace_catch_up(
     connection: Connection, server_time: ServerTime, how: str
 ) -> None:
     """What others had while it waited apart is no share that is owed to those that come now."""
-    busy, store = Queue("foos", connection, fair_by="namespace"), QueueStore(connection, "foos")
-    queue = Queue("foos", connection, claim_duration=3600)
+    busy = Queue("foos", connection, fair_by="namespace", claim_duration=3600)
+    store, queue = QueueStore(connection, "foos"), Queue("foos", connection, claim_duration=3600)
     busy.add("a/held", "a/suspect")
     claim(busy, 1)
     store.read(("HSET", "failures", "a/suspect", f"0 2 0 -@{(now := connection.server_time)},{now} "))

@@ -7,7 +7,7 @@ import pytest
 
 from distq.controller.controller import Controller
 from distq.controller.worker.dispatcher import Dispatcher
-from distq.errors import ConfigError, Empty
+from distq.errors import ConfigError, Empty, RetryAfter
 from distq.inspector.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
@@ -68,7 +68,7 @@ def test_as_a_claim_ends_the_next_of_its_namespace_is_claimed(bounded: Bounded) 
     queue = bounded(1)
     queue.add(*(f"slow/{number}" for number in range(5)))
     order = []
-    for outcome in (None, ValueError("no"), None, None):
+    for outcome in (None, RetryAfter(60), None, None):
         request = queue.get(timeout=0)
         assert keys(queue) == []
         order.append(request.key)
