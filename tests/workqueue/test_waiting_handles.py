@@ -180,7 +180,7 @@ def test_threads_of_a_handle_get_their_turn_one_after_another(connection: Connec
     for thread in threads:
         thread.join(SOON)
         assert not thread.is_alive()
-    assert min(served.values()) >= 5  # of 10; a busy machine delays who is next
+    assert min(served.values()) >= 2  # of 10; a busy machine delays who is next, one that starves has 0
 
 
 def test_a_timeout_ends_a_get_beside_one_that_waits(connection: Connection) -> None:
