@@ -52,6 +52,17 @@ def test_random_calls_of_many_items_do_what_the_specification_says(connection: C
     run(lambda: ManyMachine(connection, Counter()), examples=examples_of(desk=3, ci=12), steps=60)
 
 
+def test_what_was_held_back_when_its_queue_became_fair_comes_back_as_specified(
+    connection: Connection,
+) -> None:
+    """Random calls found that the specification left such an item in its place by time."""
+    machine = QueueMachine(connection, Counter())
+    machine.meet_limits(how="", items=("ns/item-0",), state="", who=0)
+    machine.share(fair_by="none", replaces=True)
+    machine.share(fair_by="namespace", replaces=True)
+    machine.teardown()
+
+
 @pytest.fixture(scope="module")
 def any_connection() -> Iterator[Connection]:
     """Give a connection to one server: what a mistake does there, it does everywhere."""

@@ -368,7 +368,7 @@ class Items:
         entry = self.pending[item]
         if isinstance(entry, Now) and self.flows.is_fair:
             tag = self.flows.come_back(item, entry, self._first_tag(entry.priority))
-            self.pending[item] = entry if tag == entry.place[1] else entry._replace(tag=tag)
+            self.pending[item] = entry._replace(tag=tag)
         self.held_back.discard(item)
 
     # Suspects
