@@ -143,6 +143,7 @@ class Heartbeat:
     def beat(self, session: "RedisSession") -> bool:
         """Send one heartbeat and compare the claims; return whether the server has the session."""
         before, identity, sent_at = session.at_rest(), session.id, session.clock.monotonic()
+        was_late = self._was_late
         if not identity:
             return True
         reply = self._store.run(
@@ -159,7 +160,8 @@ class Heartbeat:
             return False
         if session.id == identity:
             session.client.deadline.extend(sent_at)
-            self._was_late = 0.0
+            if self._was_late == was_late:  # otherwise it stood still meanwhile, and the session may be over
+                self._was_late = 0.0
         self.fence_if_late(session)
         claims, turn = reply
         undisturbed = before is not None and session.at_rest() == before

@@ -14,7 +14,7 @@ from distq.errors import Empty, RedisUnavailable, Unanswered
 from distq.redisio.connection import Argument, Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.call_combiner import PendingCall
-from distq.workqueue.heartbeat import Heartbeat
+from distq.workqueue.heartbeat import NEWS_INTERVAL, Heartbeat
 from distq.workqueue.interface import Release, Request, Settlement, Success
 from distq.workqueue.queue import Queue
 from tests.support.tcp_proxy import TcpProxy
@@ -293,6 +293,36 @@ class Pauses(threading.Event):
         assert timeout is not None
         self.noted.append(timeout)
         return len(self.noted) > 40
+
+
+def test_a_beat_that_was_answered_before_the_process_stood_still_does_not_hide_that(
+    make_queue: Make,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Its reply lay in the socket while the process was frozen and its session lapsed."""
+    clock = SteppedClock()
+    queue = make_queue(clock=clock)
+    queue.add("a")
+    queue.get(0)
+    heartbeat = queue._session._heartbeat
+    assert heartbeat is not None
+    answer = heartbeat._store.run
+
+    def answered_before_it_was_frozen(*args: Any, **named: Any) -> Any:
+        reply = answer(*args, **named)
+        clock.ahead = 60.0
+        heartbeat._was_late = heartbeat.stood_still()  # the other thread runs first
+        heartbeat._looks_at = clock.monotonic() + NEWS_INTERVAL
+        return reply
+
+    monkeypatch.setattr(heartbeat._store, "run", answered_before_it_was_frozen)
+    assert beat(queue)
+    monkeypatch.undo()
+    connection.execute("DEL", "distq:{foos}:meta")
+    assert not beat(queue)
+    assert "queue foos: this process did not run for " in caplog.text
 
 
 @pytest.mark.parametrize(("claim_duration", "again_after"), [(3.0, 0.25), (30.0, 1.0)])
