@@ -92,7 +92,8 @@ def test_the_cache_tells_every_figure() -> None:
     report = json.loads(done.stdout.splitlines()[-1])
     rows = {row["name"].partition(": ")[2]: row for row in report["rows"]}
     for what in ("first", "changed"):
-        assert rows[f"commit of {what} objects, a second"]["bar"] == 0.5
+        assert rows[f"commit of {what} objects, a second"]["reference"] > 0
+        assert rows[f"commit of {what} objects, against moving them alone"]["bar"] == 0.5
     assert rows["a new worker's first read"]["bar"] == 50
     for read in ("get", "by_index of 10"):
         assert rows[f"{read} among 1000, p50"]["value"] > 0

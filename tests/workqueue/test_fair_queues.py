@@ -429,8 +429,9 @@ def test_suspects_take_part_once_their_queue_is_fair(connection: Connection, ser
     store.read(*(("HSET", "failures", f"s/{number}", f"0 2 0 -@{now},{now} ") for number in range(200)))
     others = Queue("foos", connection)
     (waits,) = claim(others, 1)
-    assert nothing_to_claim(others)
-    assert store.read(("ZCARD", "suspects"), ("ZCARD", "ready")) == [200, 0]
+    while store.read(("ZCARD", "ready")) != [0]:  # a turn sets some of them apart
+        assert nothing_to_claim(others)
+    assert store.read(("ZCARD", "suspects")) == [200]
     others.release(waits)
     Inspector(connection).fair_by("foos", "namespace")
     (first, *_), (_, last) = store.read(
