@@ -105,17 +105,15 @@ class CallThreads:
         """Close in a thread, which keeps no process from its end either; return what is done with it."""
         closed = Future[None]()
         closed.set_running_or_notify_cancel()  # a wait for it may be cancelled, it may not
-
-        def close() -> None:
-            self.close()
-            closed.set_result(None)
-
-        threading.Thread(target=close, name=f"{self._name}-end", daemon=True).start()
+        threading.Thread(
+            target=_answer, args=(closed, self.close), name=f"{self._name}-end", daemon=True
+        ).start()
         return closed
 
     def _work(self) -> None:
         while taken := self._take():
-            _make(*taken)
+            if taken[0].set_running_or_notify_cancel():
+                _answer(*taken)
             del taken  # while this thread waits it keeps neither the call nor its answer
 
     def _take(self) -> tuple[Future[Any], Callable[[], Any]] | None:
@@ -130,10 +128,8 @@ class CallThreads:
             return None
 
 
-def _make(future: Future[Any], call: Callable[[], Any]) -> None:
-    """Make a call, unless it is cancelled."""
-    if not future.set_running_or_notify_cancel():
-        return
+def _answer(future: Future[Any], call: Callable[[], Any]) -> None:
+    """Make a call, and set what it returns or raises."""
     try:
         result = call()
     except BaseException as error:  # noqa: BLE001  raised where it is awaited
