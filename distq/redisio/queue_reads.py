@@ -243,7 +243,7 @@ class StoredItem:
 
     ``since_us`` is when it got into its state, None of a delayed one. ``due_us`` is when it comes back, of a
     delayed item or of one that is processed until then. Of a dead one time may mend why. A ready one may be
-    held back, since as many of its flow are claimed as may be.
+    held back, since its flow is at its limit.
     """
 
     state: State

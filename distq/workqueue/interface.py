@@ -214,7 +214,9 @@ class Turn:
     ``wait`` is how many seconds a consumer that wants more may sleep unless it is woken. ``promoted`` counts
     the items that became pending: delayed ones that are due, items that came back without a delay, and dead
     ones that were revived; ``revived`` counts only the last. ``fence`` is the time of the turn, µs by the
-    server's clock, and the fence of all its claims; 0 if no turn was made. Not frozen, as a Settlement.
+    server's clock, and the fence of all its claims; 0 if no turn was made.
+
+    It is not frozen: each turn would pay a call for each field.
     """
 
     requests: Sequence[Request]

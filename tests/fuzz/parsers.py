@@ -269,10 +269,10 @@ def queue_history(data: bytes) -> None:
 @parser
 def queue_item(data: bytes) -> None:
     """Read an item with the scores and records of each structure, as people see it."""
-    member, ready, dirty, delayed, dead, claim, failure, deadline, suspected, held, arrived, waits = parts_of(
-        data, 12
+    member, ready, dirty, delayed, dead, claim, failure, deadline, suspected, held, arrived, held_back = (
+        parts_of(data, 12)
     )
-    found = [part or None for part in (ready, suspected, waits, dirty, delayed, dead, held, arrived)]
+    found = [part or None for part in (ready, suspected, held_back, dirty, delayed, dead, held, arrived)]
     store = QueueStore(Connection(NOWHERE), "foos")
     records = [[claim or None], [failure or None]]
     holder, worker = [[deadline or None], [claim or None], [ready, dead]], [[b"7", deadline]]

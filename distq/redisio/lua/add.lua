@@ -9,9 +9,9 @@ local items = { unpack(ARGV, 5) }
 local call = redis.call
 --- @include now
 local stamp, trace_until, fair_by = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by'))
-local bounded = fair_by and call('HGET', meta, 'bounded') -- apart: other queues pay for each field that is read
 traced = trace_until
 --- @include stamp
+--- @include by_flow
 local tokens, fitted = call('LLEN', wake), #items
 if max_length ~= '' then
   --- @include capacity
@@ -19,7 +19,6 @@ if max_length ~= '' then
   if fitted == 0 then return { 0, 0 } end
   if fitted < #items then items = { unpack(items, 1, fitted) } end
 end
---- @include by_flow
 --- @include enqueue
 local before = math.max(stamp, now - 1)
 local added = enqueue(items, priority, false)

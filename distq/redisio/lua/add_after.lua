@@ -7,10 +7,11 @@ local time, priority, max_length, delay = ARGV[1], tonumber(ARGV[2]), ARGV[3], t
 local items = { unpack(ARGV, 5) }
 local call = redis.call
 --- @include now
-local stamp, paused, cover, trace_until, fair_by, bounded =
-  unpack(call('HMGET', meta, 'stamp', 'paused', 'cover', 'trace', 'fair_by', 'bounded'))
+local stamp, paused, cover, trace_until, fair_by =
+  unpack(call('HMGET', meta, 'stamp', 'paused', 'cover', 'trace', 'fair_by'))
 traced = trace_until
 --- @include stamp
+--- @include by_flow
 call('ZCARD', dead)
 local tokens = call('LLEN', wake)
 if max_length ~= '' then
@@ -20,7 +21,6 @@ if max_length ~= '' then
   if fitted < #items then items = { unpack(items, 1, fitted) } end
 end
 --- @include order
---- @include by_flow
 --- @include check_flows
 --- @include due
 --- @include enqueue_later

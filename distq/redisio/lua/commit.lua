@@ -17,7 +17,7 @@ local unrouted, parked_as, link, terms_limit = cjson.decode(ARGV[15]), ARGV[16],
 local delay, rest = tonumber(ARGV[19]), { unpack(ARGV, 20) }
 local call = redis.call
 --- @include now
-local stamp, trace_until, fair_by, bounded = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by', 'bounded'))
+local stamp, trace_until, fair_by = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by'))
 traced = trace_until
 --- @include stamp
 for _, key in ipairs({ ready, suspects, dirty, processing, delayed }) do call('ZCARD', key) end

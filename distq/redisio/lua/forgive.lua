@@ -10,7 +10,7 @@ local held = { unpack(ARGV, 3) }
 local call = redis.call
 --- @include now
 local number = string.match(session, '^%d+')
-local stamp, record, fair_by, bounded = unpack(call('HMGET', meta, 'stamp', number, 'fair_by', 'bounded'))
+local stamp, record, fair_by = unpack(call('HMGET', meta, 'stamp', number, 'fair_by'))
 --- @include stamp
 for _, key in ipairs({ ready, suspects, dirty, processing, delayed, dead, held_back }) do call('ZCARD', key) end
 local tokens = call('LLEN', wake)

@@ -8,8 +8,8 @@ local time, session, claim_duration, max_clock_step, worker = ARGV[1], ARGV[2], 
 local call = redis.call
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
-local seen, paused, record, trace_until, fair_by, bounded =
-  unpack(call('HMGET', meta, 'seen', 'paused', number, 'trace', 'fair_by', 'bounded'))
+local seen, paused, record, trace_until, fair_by =
+  unpack(call('HMGET', meta, 'seen', 'paused', number, 'trace', 'fair_by'))
 traced = trace_until
 --- @include by_flow
 --- @include check_flows

@@ -7,8 +7,8 @@ local time, layout, nonce, claim_duration, max_clock_step, worker =
   ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local call = redis.call
 --- @include now
-local stamp, seen, paused, stored_layout, trace_until, fair_by, bounded =
-  unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', 'layout', 'trace', 'fair_by', 'bounded'))
+local stamp, seen, paused, stored_layout, trace_until, fair_by =
+  unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', 'layout', 'trace', 'fair_by'))
 traced = trace_until
 -- what is no version at all was written by no distq, and gives way
 if tonumber(string.match(stored_layout or '', '^%d%d?%d?%d?$') or 0) > tonumber(layout) then

@@ -11,16 +11,17 @@ local were_dead = call('ZMSCORE', dead, unpack(items))
 local n_failures, n_arrivals = call('HLEN', failures), call('HLEN', arrivals)
 local held = call('ZMSCORE', processing, unpack(items))
 local now_ready, later = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', delayed, unpack(items))
-local suspected, waits = call('ZMSCORE', suspects, unpack(items)), call('ZMSCORE', held_back, unpack(items))
+local suspected = call('ZMSCORE', suspects, unpack(items))
+local is_held_back = call('ZMSCORE', held_back, unpack(items))
 local from_ready, from_suspects, from_delayed = { 'ZREM', ready }, { 'ZREM', suspects }, { 'ZREM', delayed }
 local from_held_back = { 'ZREM', held_back }
 local to_dead, remember, forget = { 'ZADD', dead }, { 'HSET', failures }, { 'HDEL', arrivals }
 local of_now = string.format('%.0f parked', now)
 for i, item in ipairs(items) do
   local would_be_revived = were_dead[i] and tonumber(were_dead[i]) >= TIME_MAY_MEND
-  if not held[i] and (now_ready[i] or suspected[i] or waits[i] or later[i] or would_be_revived) then
+  if not held[i] and (now_ready[i] or suspected[i] or is_held_back[i] or later[i] or would_be_revived) then
     local from = (now_ready[i] and from_ready) or (suspected[i] and from_suspects) or (later[i] and from_delayed)
-    from = from or (waits[i] and from_held_back)
+    from = from or (is_held_back[i] and from_held_back)
     if from then from[#from + 1] = item end
     to_dead[#to_dead + 1], to_dead[#to_dead + 2] = now, item
     forget[#forget + 1] = item

@@ -9,7 +9,7 @@ local time, state = ARGV[1], ARGV[2]
 local items = { unpack(ARGV, 3) }
 local call = redis.call
 --- @include now
-local stamp, trace_until, fair_by, bounded = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by', 'bounded'))
+local stamp, trace_until, fair_by = unpack(call('HMGET', meta, 'stamp', 'trace', 'fair_by'))
 traced = trace_until
 --- @include stamp
 for _, key in ipairs({ ready, suspects, dirty, processing, dead, held_back }) do call('ZCARD', key) end

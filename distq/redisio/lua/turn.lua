@@ -23,7 +23,6 @@ local call = redis.call
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
 local stamp, seen, paused, record, trace_until, catching_up, fair_by =
   unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', number, 'trace', 'catching_up', 'fair_by'))
-local bounded = fair_by and call('HGET', meta, 'bounded') -- apart: other queues pay for each field that is read
 traced = trace_until
 local others = 2 * n_ok
 --- @include by_flow

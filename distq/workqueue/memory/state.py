@@ -86,7 +86,7 @@ class QueueState:
         if policy.fleet_concurrency is not None:
             want = min(want, policy.fleet_concurrency - len(self.items.claims))
         promoted, revived, names, alone = 0, 0, list[Item](), False
-        if not self._is_held_back(now):
+        if not self._waits_for_watches(now):
             self.catching_up = None
         self.items.enter()
         if want > 0 and self.paused is None and self.catching_up is None:
@@ -295,7 +295,7 @@ class QueueState:
 
     def catch_up(self, now: int, epoch: str, timeout: int) -> int:
         """Stop claims until this leader's watches caught up, at most ``timeout`` µs; 0 for an older epoch."""
-        if self.catching_up and self._is_held_back(now) and int(epoch) < int(self.catching_up[0]):
+        if self.catching_up and self._waits_for_watches(now) and int(epoch) < int(self.catching_up[0]):
             return 0
         self.catching_up = epoch, now + timeout
         return 1
@@ -307,7 +307,7 @@ class QueueState:
         self.catching_up = None
         return 1
 
-    def _is_held_back(self, now: int) -> bool:
+    def _waits_for_watches(self, now: int) -> bool:
         return self.catching_up is not None and now < self.catching_up[1]
 
     def park(self, now: int, reason: str, names: Sequence[Item]) -> int:

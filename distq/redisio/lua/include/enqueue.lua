@@ -2,8 +2,8 @@
 --     tokens, wake
 -- out: enqueue, order, split_due, stamp, tokens
 -- Make items pending now: ready, or dirty while claimed; a suspect that waits stays where it is, as does what is held
--- back and not raised. A fresh add supersedes a delay, whose higher priority stays, and revives the dead; one that keeps
--- what is pending leaves delayed and dead items alone.
+-- back and not raised. A fresh add supersedes a delay, whose higher priority stays, and revives the dead; one that
+-- keeps what is pending leaves delayed and dead items alone.
 -- Returns how many were not pending now before. Moves `stamp`, a µs an item, so that the order is the items'.
 -- By LT the lower order wins wherever an item stood before: it keeps its place, or is raised to the end of a level.
 --- @include order
@@ -14,7 +14,7 @@ local function enqueue(items, priority, keep_pending)
   if call('EXISTS', delayed, dead, suspects) > 0 then
     due, parked, suspected = scores(delayed, items), scores(dead, items), scores(suspects, items)
   end
-  local held = bounded and scores(held_back, items)
+  local is_held_back = bounded and scores(held_back, items)
   local to_ready, n = { 'ZADD', ready, 'LT', nil, nil }, 3 -- with room for one item
   local to_dirty, to_suspects, undelay, revive, raised -- seldom needed
   if stamp < now then stamp = now - 1 end
@@ -48,10 +48,10 @@ local function enqueue(items, priority, keep_pending)
         to_suspects[#to_suspects + 1] = order(level, since)
         to_suspects[#to_suspects + 1] = item
       else
-        local to, stays = place or order(level, since), held and held[item]
+        local to, stays = place or order(level, since), is_held_back and is_held_back[item]
         if stays then
           --- @include is_higher
-          stays = not is_higher(to, held[item])
+          stays = not is_higher(to, stays)
           if not stays then
             raised = raised or { 'ZREM', held_back }
             raised[#raised + 1] = item

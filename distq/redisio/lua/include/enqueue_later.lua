@@ -1,4 +1,5 @@
--- in: bounded, by_flow, cover, dead, delayed, dirty, held_back, now, order, paused, ready, split_due, stamp, suspects, tokens, wake
+-- in: bounded, by_flow, cover, dead, delayed, dirty, held_back, now, order, paused, ready, split_due, stamp, suspects,
+--     tokens, wake
 -- out: enqueue_later, stamp
 -- Make items pending after a delay in µs. The earliest time wins; an item that is pending now can only be raised. It
 -- revives the dead; one that keeps what is pending leaves delayed and dead items alone.

@@ -1,7 +1,7 @@
   -- in: bounded, ended, flow_items, limit, meta, n_held_back, now
   -- out: bounded
-  -- Where at most `limit` items of a flow are claimed at a time, the others of it that a claim meets are held back: outside
-  -- of `ready`, where they are in nobody's way. As a claim of their flow ends, the first of them is let in.
+  -- Where at most `limit` items of a flow are claimed at a time, the others of it that a claim meets are held back:
+  -- outside of `ready`, where they delay no other flow. As a claim of their flow ends, the first of them is let in.
   --- @include flow_entry
   if not bounded then
     bounded = string.format('%.0f ', now)

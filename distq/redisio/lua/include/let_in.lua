@@ -1,15 +1,15 @@
     -- in: arrivals, by_flow, dirty, ended, entry_of, flow_items, flow_of, flows, held_back, limit, looks, looks_from,
     --     meta, now, processing, ready, suspects
     -- out: nothing
-    -- Let in what may be claimed: the first that is held back of each flow of which a claim ended; what waits for the end
-    -- of none; and all, some at a time, where no limit is any more.
+    -- Let in what may be claimed: the first that is held back of each flow of which a claim ended; what waits for the
+    -- end of none; and all, some at a time, where no limit is any more.
     --- @include order
     --- @include known_order
     --- @include no_earlier
     --- @include flow_counts
     local FLOWS_AT_ONCE = 10
-    -- The place at which an item comes back: no earlier than what is ready, and behind the one of its flow that came back
-    -- before it. So a flow has one turn in each round by this, as the others have.
+    -- The place at which an item comes back: no earlier than what is ready, and behind the one of its flow that came
+    -- back before it. So a flow has one turn in each round by this, as the others have.
     local function place_of(item, order)
       if not by_flow then return order end
       local place = tonumber(no_earlier(item, order))

@@ -1,4 +1,5 @@
-  -- in: bounded, dead, delayed, failures, held_back, items, now, objects, parked_as, processing, ready, suspects, unrouted
+  -- in: bounded, dead, delayed, failures, held_back, items, now, objects, parked_as, processing, ready, suspects,
+  --     unrouted
   -- out: nothing
   -- What a watch's functions failed on is dead until they work on it: under its own key, or where keys are others under
   -- a name that is no key, for the reason `unmapped`. What is pending or held has a try of its own, which sees the
@@ -18,12 +19,12 @@
   if #failed > 0 then
     local now_ready, later = call('ZMSCORE', ready, unpack(failed)), call('ZMSCORE', delayed, unpack(failed))
     local suspected = call('ZMSCORE', suspects, unpack(failed))
-    local waits = bounded and call('ZMSCORE', held_back, unpack(failed)) or {}
+    local is_held_back = bounded and call('ZMSCORE', held_back, unpack(failed)) or {}
     local held, now_dead = call('ZMSCORE', processing, unpack(failed)), call('ZMSCORE', dead, unpack(failed))
     local record, is_item = string.format('0 0 %.0f %s ', now, reason), {}
     for _, item in ipairs(items) do is_item[item] = true end
     for i, name in ipairs(failed) do
-      if now_ready[i] or suspected[i] or later[i] or held[i] or waits[i] then
+      if now_ready[i] or suspected[i] or later[i] or held[i] or is_held_back[i] then
         if not is_item[name] then items[#items + 1] = name end
       elseif not now_dead[i] then
         call('ZADD', dead, now, name)
