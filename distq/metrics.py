@@ -186,7 +186,7 @@ FLOW_READY = Metric(
 FLOW_HELD_BACK = Metric(
     "distq_flow_held_back",
     "gauge",
-    "Of the items of a flow those that wait since as many of it are claimed as may be.",
+    "Of the ready items of a flow those that are held back, since the flow is at its limit.",
     _FLOW,
 )
 FLOW_OLDEST_READY = Metric(

@@ -124,7 +124,7 @@ def _item_facts(item: "ItemInfo", now: float) -> list[tuple[str, str]]:
         ("state", state + (f" ({escape(item.reason)})" if item.reason else "")),
     ]
     if item.held_back:
-        facts.append(("waits", "held back: as many items of its namespace are processed as may be"))
+        facts.append(("waits", "held back: its namespace is at its limit"))
     if item.dirty:
         facts.append(("pending", "again, after this"))
     if item.due:

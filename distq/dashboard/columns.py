@@ -63,7 +63,7 @@ queues: Sequence[PageColumn] = (
 flows: Sequence[PageColumn] = (
     PageColumn("Flow", "What the keys have before their first slash: a namespace, mostly."),
     _number("Ready", "Items of the flow that wait for a worker."),
-    _number("Held back", "Of these, items that wait since as many of the flow are held as may be."),
+    _number("Held back", "Of these, items that wait for the end of a claim: the flow is at its limit."),
     _number("Oldest", "How long the oldest of them has waited."),
     _number("Processing", "Items of the flow that workers hold now."),
     _number("Claimed", "Items of the flow that workers claimed in the last five minutes."),

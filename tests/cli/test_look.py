@@ -492,7 +492,7 @@ def test_what_is_held_back_is_shown(distq: CommandLine, redis: Connection) -> No
     assert distq("queues").stdout.rstrip().endswith("2 held back")
     (flow,) = _json(distq("queues", "foos", "--flows", "--json").stdout)
     assert (flow["ready"], flow["held_back"], flow["processing"]) == (2, 2, 1)
-    waits = "waits     held back: as many items of its namespace are processed as may be"
+    waits = "waits     held back: its namespace is at its limit"
     assert waits in distq("items", "foos", "slow/2").stdout
     assert [item["held_back"] for item in _json(distq("items", "foos", "--json").stdout)] == [
         False,
