@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 
 from distq.errors import ConfigError
 from distq.mistakes import did_you_mean, suggesting_keywords
+from distq.seconds import parse_seconds
 
 _HOST = r"(?:\[[0-9a-fA-F:.]+\]|[^@?#:/,\[\]]*)(?::\d{1,5})?"
 _URL = re.compile(
@@ -83,13 +84,13 @@ class Settings:
     lease_namespace: str | None = _setting(None, "DISTQ_LEASE_NAMESPACE")
     """The namespace of the Lease; None is the pod's, else default."""
 
-    lease_duration: float = _setting(15.0, "DISTQ_LEASE_DURATION", float)
+    lease_duration: float = _setting(15.0, "DISTQ_LEASE_DURATION", parse_seconds)
     """Seconds without renewal after which followers take over (client-go LeaseDuration)."""
 
-    renew_deadline: float = _setting(10.0, "DISTQ_RENEW_DEADLINE", float)
+    renew_deadline: float = _setting(10.0, "DISTQ_RENEW_DEADLINE", parse_seconds)
     """Seconds without renewal after which the leader gives up (client-go RenewDeadline)."""
 
-    retry_period: float = _setting(2.0, "DISTQ_RETRY_PERIOD", float)
+    retry_period: float = _setting(2.0, "DISTQ_RETRY_PERIOD", parse_seconds)
     """Seconds between tries (client-go RetryPeriod)."""
 
     concurrency: int | None = _setting(None, "DISTQ_CONCURRENCY", int)
@@ -101,7 +102,7 @@ class Settings:
     fleet_concurrency_per_flow: int | None = _setting(None, "DISTQ_FLEET_CONCURRENCY_PER_FLOW", int)
     """Reconciles of one namespace at a time in all processes; None is the Controller's own number."""
 
-    grace_period: float = _setting(25.0, "DISTQ_GRACE_PERIOD", float)
+    grace_period: float = _setting(25.0, "DISTQ_GRACE_PERIOD", parse_seconds)
     """Seconds that running reconciles get after SIGTERM; below Kubernetes' 30 s until SIGKILL."""
 
     revision: str = _setting("", "DISTQ_REVISION")
@@ -230,7 +231,10 @@ def _mask_url(name: str, value: Any) -> Any:
     return f"{parts['scheme']}://{login}{parts['place']}{'?***' if parts['query'] else ''}"
 
 
-_KINDS: dict[Callable[[str], Any], str] = {float: "number of seconds", int: "whole number"}
+_KINDS: dict[Callable[[str], Any], str] = {
+    parse_seconds: "number of seconds, such as 90, 90s or 10m",
+    int: "whole number",
+}
 
 
 def lease_name(program: str, prefix: str) -> str:

@@ -1,5 +1,7 @@
-"""How long something takes, as callers give it: the only place that makes seconds of a timedelta."""
+"""How long something takes, as callers and people give it: the only place that makes seconds of these."""
 
+import math
+import re
 from datetime import timedelta
 from typing import TypeAlias, TypeVar
 
@@ -8,7 +10,19 @@ Duration: TypeAlias = float | timedelta
 
 Value = TypeVar("Value")
 
+_WITH_UNIT = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)([smhd])")
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
 
 def in_seconds(duration: Value | timedelta) -> Value | float:
     """Return a timedelta in seconds, and anything else as it is: the caller checks it."""
     return duration.total_seconds() if isinstance(duration, timedelta) else duration
+
+
+def parse_seconds(text: str) -> float:
+    """Read ``90``, ``90s``, ``10m``, ``1h`` or ``2d``, as options and settings are; raise ValueError."""
+    found = _WITH_UNIT.fullmatch(text)
+    seconds = float(found[1]) * _UNITS[found[2]] if found else float(text)
+    if math.isnan(seconds):
+        raise ValueError(text)
+    return seconds

@@ -11,7 +11,7 @@ import click
 
 from distq.cli.audited import DID, audited
 from distq.cli.completion import complete_queue
-from distq.cli.durations import Duration, Seconds
+from distq.cli.durations import Seconds
 from distq.cli.help import command
 from distq.cli.options import with_settings
 from distq.cli.output import escape, note, print_json
@@ -143,7 +143,7 @@ def _wait_until_listed(inspector: "Inspector", queue: str, resynced: int, timeou
 
 @command("distq trace on foos --for 10m")
 @click.argument("words", nargs=-1, required=True, metavar="[on|off] QUEUE [KEY]")
-@click.option("--for", "seconds", type=Duration(), default="10m", show_default=True, help="How long.")
+@click.option("--for", "seconds", type=Seconds(min=0), default="10m", show_default=True, help="How long.")
 @click.option(
     "--limit",
     type=click.IntRange(1, 1_000_000),

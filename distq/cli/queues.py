@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from distq.cli.completion import complete_queue
-from distq.cli.durations import Duration, Seconds, since
+from distq.cli.durations import Seconds, since
 from distq.cli.flows import print_flows
 from distq.cli.help import command
 from distq.cli.options import with_settings
@@ -44,7 +44,7 @@ QUEUE_COLUMNS = [
 @click.option("--interval", type=Seconds(min=0.1), default=2.0, show_default=True, help="Seconds.")
 @click.option("--history", is_flag=True, help="Show the numbers over time.")
 @click.option(
-    "--since", type=Duration(), default="1h", show_default=True, help="How far the history goes back."
+    "--since", type=Seconds(min=0), default="1h", show_default=True, help="How far the history goes back."
 )
 @click.option("--flows", is_flag=True, help="Show the flows, by what keys have before their first slash.")
 @with_settings()

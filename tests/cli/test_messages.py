@@ -1,6 +1,7 @@
 """Each mistake gets one line that names the remedy, word for word, exit status 2 and no traceback."""
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -94,13 +95,30 @@ def test_no_scheme(distq: CommandLine) -> None:
     )
 
 
-@pytest.mark.parametrize("arguments", ["worker foos --grace-period 30s", "add foos web --after 5m"])
-def test_seconds_have_no_unit(distq: CommandLine, arguments: str) -> None:
-    """As in a setting, where 30s is refused, too."""
-    *command, option, given = arguments.split()
-    done = distq(*command, option, given)
-    refused = f"distq: Invalid value for '{option}': '{given}' has a unit. Give seconds, such as 90. "
-    assert (done.returncode, done.stderr[: len(refused)]) == (2, refused)
+@pytest.mark.parametrize(
+    ("arguments", "variables", "says"),
+    [
+        (
+            "worker foos --grace-period soon",
+            {},
+            "Invalid value for '--grace-period': 'soon' is no duration. Give",
+        ),
+        (
+            "worker foos",
+            {"DISTQ_GRACE_PERIOD": "soon"},
+            'bad DISTQ_GRACE_PERIOD: "soon" is not a number of seconds, such',
+        ),
+    ],
+)
+def test_no_duration(distq: CommandLine, arguments: str, variables: dict[str, str], says: str) -> None:
+    """The same forms are right in an option and in its variable."""
+    done = distq(*arguments.split(), **variables)
+    assert (done.returncode, done.stderr[: len(says) + 7]) == (2, f"distq: {says}")
+    shown = distq(
+        "worker", "foos", "--show-config", "--grace-period", "1m", DISTQ_LEASE_DURATION="30s"
+    ).stdout
+    assert re.search(r"grace_period +60\.0", shown), shown
+    assert re.search(r"lease_duration +30\.0", shown), shown
 
 
 def test_no_module(distq: CommandLine) -> None:

@@ -63,12 +63,26 @@ def test_add_tells_how_many_are_new(distq: CommandLine, redis: Connection) -> No
 
 
 @pytest.mark.first_contact(5)
-@pytest.mark.parametrize("delay", ["nan", "inf"])
-def test_what_is_no_delay_is_a_mistake_of_usage(distq: CommandLine, redis: Connection, delay: str) -> None:
+@pytest.mark.parametrize(
+    ("given", "seconds"), [("90", 90), ("90s", 90), ("5m", 300), ("1.5h", 5400), ("2d", 172800)]
+)
+def test_a_delay_may_have_a_unit(distq: CommandLine, redis: Connection, given: str, seconds: float) -> None:
+    """As kubectl's durations have one."""
+    before = redis.now()
+    assert distq("add", "foos", "a", "--after", given).stdout == "added 1\n"
+    item = Inspector(redis).item("foos", "a")
+    assert item is not None
+    assert item.due is not None
+    assert 0 <= item.due - before - seconds <= 60
+
+
+@pytest.mark.first_contact(5)
+@pytest.mark.parametrize("delay", ["nan", "inf", "-1", "5 m", "5M", "soon"])
+def test_a_bad_delay_is_a_mistake_of_usage(distq: CommandLine, redis: Connection, delay: str) -> None:
     """It is said in one line, and nothing is added."""
-    done = distq("add", "foos", "a", "--after", delay)
-    said = f"distq: bad delay {delay}. Give a finite number of seconds, 0 or more.\n"
-    assert (done.returncode, done.stderr) == (2, said)
+    done = distq("add", "foos", "a", f"--after={delay}")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert delay in done.stderr
     assert Inspector(redis).queues("foos") == []
 
 
