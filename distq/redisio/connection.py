@@ -153,6 +153,11 @@ class Connection:
         self._address.runs_by_hash = loadable
         return replies
 
+    def call_of(self, source: str, sha: str, arguments: Sequence[Argument]) -> Sequence[Argument]:
+        """Return the command that runs a script which the server has, for a ``dedicated`` connection."""
+        by_hash = self._address.runs_by_hash
+        return ("EVALSHA", sha, *arguments) if by_hash else ("EVAL", source, *arguments)
+
     def dedicated(self, near: str | None = None) -> AbstractConnection:
         """Return a connected connection outside of the pool, for a caller that blocks on it.
 

@@ -67,6 +67,11 @@ class QueueStore:
             self._require_layout_of(error)
             raise
 
+    def call_of(self, script: str, **inputs: Argument | Sequence[Argument]) -> Sequence[Argument]:
+        """Return the command that runs a script, which ran before, for a connection of one's own."""
+        loaded, arguments = self._bound(script, inputs)
+        return self.connection.call_of(loaded.source, loaded.sha, arguments)
+
     def run_and_wait(
         self, script: str, replicas: int, timeout: float, **inputs: Argument | Sequence[Argument]
     ) -> tuple[Any, int]:

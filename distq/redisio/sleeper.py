@@ -14,13 +14,15 @@ import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import redis
 from redis.connection import AbstractConnection
 
 from distq.errors import RedisError
-from distq.redisio.connection import Connection
+from distq.redisio.connection import Argument, Connection
 
 _AFTER_TROUBLE = 1.0
 """Seconds to sleep where Redis does not answer; the next turn says so to the caller."""
@@ -34,6 +36,15 @@ _LONGEST = 86400.0
 _ANSWER_TIME = 0.02
 """Seconds between tries to end a pop."""
 _TRIES = 50
+
+
+@dataclass(slots=True)
+class FollowUp:
+    """A command that Redis runs as soon as the pop before it has ended, so that it costs no round trip."""
+
+    command: Sequence[Argument]
+    reply: Any = None
+    """None until Redis has answered, and where it refused."""
 
 
 class Sleeper:
@@ -60,11 +71,19 @@ class Sleeper:
         self._client_id = 0
         self._pipe: _Pipe | None = None
 
-    def wait(self, seconds: float, at_most: float | None = None, *, for_work: bool = True) -> None:
+    def wait(
+        self,
+        seconds: float,
+        at_most: float | None = None,
+        *,
+        for_work: bool = True,
+        follow_up: Callable[[], FollowUp | None] = lambda: None,
+    ) -> None:
         """Wait until a token comes, an interrupt, or ``at_most`` seconds went by.
 
         After ``seconds`` at the latest one thread wakes and makes a turn for all. Without ``for_work`` other
-        processes get the tokens.
+        processes get the tokens. The thread that sleeps on Redis sends what ``follow_up`` returns behind its
+        pop; Redis runs it whatever ends the pop, but a lost connection.
         """
         leaves_at = math.inf if at_most is None else time.monotonic() + at_most
         with self._changed:
@@ -82,7 +101,7 @@ class Sleeper:
 
         try:
             if sleeps:
-                self._sleep(until, for_work)
+                self._sleep(until, for_work, follow_up)
         finally:
             with self._changed:
                 self._leave(leaves_at, was_asleep=sleeps)
@@ -144,11 +163,13 @@ class Sleeper:
 
     # The thread that sleeps
 
-    def _sleep(self, until: Callable[[], float], for_work: bool) -> None:
+    def _sleep(
+        self, until: Callable[[], float], for_work: bool, follow_up: Callable[[], FollowUp | None]
+    ) -> None:
         pipe = self._pipe = self._pipe or _Pipe()
         try:
             if for_work:
-                self._pop(pipe, until)
+                self._pop(pipe, until, follow_up)
             else:
                 pipe.rest(until)
         except (redis.RedisError, RedisError, OSError):
@@ -159,20 +180,30 @@ class Sleeper:
             self._disconnect()  # a pop that goes on would take a token for no thread
             raise
 
-    def _pop(self, pipe: "_Pipe", until: Callable[[], float]) -> None:
+    def _pop(
+        self, pipe: "_Pipe", until: Callable[[], float], follow_up: Callable[[], FollowUp | None]
+    ) -> None:
         blocking = self._blocking or self._connect()
         if self._has_answer:  # it woke the thread that slept before, whose turn waits for nothing
             self._has_answer = False
             blocking.read_response()
-        blocking.send_command("BLPOP", self._wake_key, "0")
+        pop, behind = ("BLPOP", self._wake_key, "0"), follow_up()
+        commands = [pop] if behind is None else [pop, behind.command]
+        blocking.send_packed_command(blocking.pack_commands(commands))
         answer = _descriptor(blocking)
-        if pipe.rest(until, answer):
+        has_come = pipe.rest(until, answer)
+        if has_come and behind is None:
             self._has_answer = True
-        elif self._client_id:
+            return
+        if not has_come:
+            if not self._client_id:
+                self._disconnect()
+                return
             self._unblock(answer)
-            blocking.read_response()
-        else:
-            self._disconnect()
+        blocking.read_response()
+        if behind is not None:
+            with contextlib.suppress(redis.ResponseError):  # its caller sends it again, and learns why
+                behind.reply = blocking.read_response()
 
     def _unblock(self, answer: int) -> None:
         """Let Redis end the pop."""

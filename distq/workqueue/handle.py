@@ -135,6 +135,7 @@ class QueueHandle(Producer):
             if remaining is not None and remaining <= 0:
                 raise Empty(f"queue {self.name}: nothing to claim within {duration(timeout or 0.0)}")
             self._session.wait(turn.wait, remaining)
+        self._session.release_spare()
         raise ShutDown(f"queue {self.name}: this handle was shut down")
 
     def listen(self) -> Iterator[Request]:

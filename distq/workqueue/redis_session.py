@@ -18,7 +18,7 @@ from contextlib import contextmanager
 
 from distq.errors import DistqError, RedisError, RedisUnavailable
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.sleeper import Sleeper
+from distq.redisio.sleeper import FollowUp, Sleeper
 from distq.wording import counted, duration
 from distq.workqueue.call_combiner import CallCombiner, PendingCall
 from distq.workqueue.claim_ledger import ClaimLedger
@@ -120,7 +120,7 @@ class RedisSession:
         That thread may take them, and a heartbeat releases the rest. The end of a ``listen`` loop calls this,
         also from the garbage collector, which may run at any point: so it waits for no lock.
         """
-        if self.ledger.spare:
+        if self.ledger.spare or self.client.is_ahead:
             with self._changing(timeout=0) as may_change:
                 if may_change:
                     self._release_spare()
@@ -131,7 +131,16 @@ class RedisSession:
         One thread sleeps on Redis for all, for ``seconds`` at most; the others wait until they take over.
         """
         for_work = not (self.ledger.draining or self.client.ownership.waits)
-        self._sleeper.wait(seconds, at_most, for_work=for_work)
+        self._sleeper.wait(
+            seconds, at_most, for_work=for_work, follow_up=lambda: self._claim_after_wait(seconds)
+        )
+
+    def _claim_after_wait(self, seconds: float) -> FollowUp | None:
+        """Let Redis claim as the wait ends, unless this session may have something to settle before."""
+        with self._changing(timeout=0) as may_change:
+            if not may_change or self.ledger.held or self._stopped:
+                return None
+            return self.client.claim_after_wait(seconds)
 
     def interrupt(self) -> None:
         """End the running waits, or the next one, at once."""
@@ -210,7 +219,7 @@ class RedisSession:
     def _answer(self, calls: Sequence[PendingCall]) -> None:
         """Settle the entries of all calls, claim the items they lack beyond the spare ones, and answer."""
         ledger, client = self.ledger, self.client
-        client.resolve_doubt()
+        claimed = client.resolve_doubt()
         if ledger.spare:
             ledger.leave_cancelled(self.clock.monotonic())
         entries, want, ahead = list[Entry](), 0, 0
@@ -223,7 +232,9 @@ class RedisSession:
         missing = want + ahead - len(ledger.spare) if claims else 0
         wait = 0.0
         is_known = not sent and missing <= 0 and bool(entries or (want and claims))
-        if not is_known and (client.session or sent or not stopped):
+        if claimed is not None and not sent and claims and len(claimed.requests) < want:
+            wait = claimed.wait
+        elif not is_known and (client.session or sent or not stopped):
             wait = client.send(sent, missing if missing > 0 else 0)
         if ledger.draining or too_late:
             wait = _RESTING_WAIT

@@ -15,6 +15,7 @@ from distq.redisio.keys import LAYOUT, bytes_of, shown, text_of
 from distq.redisio.limits import COSTLY_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord
+from distq.redisio.sleeper import FollowUp
 from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.dispositions import Dispositions
@@ -29,6 +30,12 @@ from distq.workqueue.worker import Worker
 _NO_TURN = "- -"
 """The script's text for the last turn of a session that has made none."""
 
+_LONGEST_AHEAD, _LATE_BY = 4.0, 1.0
+"""Seconds for which a turn is sent ahead, and by which it may come later than planned.
+
+A process that is frozen or cut off gets no claims by it after that.
+"""
+
 _logger = logging.getLogger("distq.queue")
 
 
@@ -42,6 +49,8 @@ class SentTurn:
     want: int
     is_own: bool
     """Whether the session itself sent the entries, so that no call fetches their dispositions."""
+    follow_up: FollowUp | None = None
+    """Its call, where Redis makes it at the end of a wait; before that another thread may take it back."""
 
 
 class TurnClient:
@@ -83,6 +92,8 @@ class TurnClient:
         """The time of the last answered turn, µs by the server's clock."""
         self._last_turn = _NO_TURN
         """The last answered turn, by number and fence. Each turn names it, so that Redis notices a gap."""
+        self._wanted = 0
+        """How many claims the last turn asked for."""
         self._in_doubt: SentTurn | None = None
         """The turn without a reply; no other turn is sent before its reply is known."""
 
@@ -189,6 +200,7 @@ class TurnClient:
     def _numbered(self, entries: Sequence[Entry], want: int, *, is_own: bool) -> SentTurn:
         encoded = encode(entries, self._settings)
         self.op += 1
+        self._wanted = want
         inputs = {  # numbers as text: to find them among the words costs more than to write them
             **self._settings.inputs(),
             "session": self.session,
@@ -200,6 +212,25 @@ class TurnClient:
             "settlements": encoded.settlements,
         }
         return SentTurn(entries, encoded, inputs, want, is_own)
+
+    @property
+    def is_ahead(self) -> bool:
+        """Return whether a turn was sent ahead, whose claims are not known yet."""
+        return self._in_doubt is not None and self._in_doubt.follow_up is not None
+
+    def claim_after_wait(self, seconds: float) -> FollowUp | None:
+        """Return a turn that claims as much as the last one wanted, after a wait of so many seconds.
+
+        It is in doubt until its reply is known. None where the session waits for something else.
+        """
+        if not self.session or self._in_doubt is not None or not self._wanted or not self._may_claim():
+            return None
+        sent = self._numbered([], self._wanted, is_own=False)
+        latest = self.fence + microseconds(min(seconds, _LONGEST_AHEAD) + _LATE_BY)
+        sent.inputs["want"] = f"{self._wanted} until {latest}"
+        sent.follow_up = FollowUp(self.store.call_of("turn", **sent.inputs))
+        self._in_doubt = sent
+        return sent.follow_up
 
     def _run(self, sent: SentTurn) -> TurnReply | None:
         """Run the script; return None if nothing changed since the session was lost or Redis went back.
@@ -213,6 +244,9 @@ class TurnClient:
             if not error.retryable:
                 self._in_doubt = None
             raise
+        return self._take(sent, answer)
+
+    def _take(self, sent: SentTurn, answer: Any) -> TurnReply | None:
         if answer == b"LOST":
             self._in_doubt = None
             self._lose()
@@ -254,11 +288,22 @@ class TurnClient:
 
     # What Redis has
 
-    def resolve_doubt(self) -> None:
-        """Ask again for a lost reply; its dispositions are kept for repeated calls."""
+    def resolve_doubt(self) -> TurnReply | None:
+        """Ask again for a lost reply; its dispositions are kept for repeated calls.
+
+        Returns that of a turn which claimed at the end of a wait.
+        """
         doubted = self._in_doubt
-        if doubted is not None and self._run(doubted) is None and not self.session:
+        if doubted is None:
+            return None
+        follow_up = doubted.follow_up
+        if follow_up is not None and follow_up.reply is not None:
+            return self._take(doubted, follow_up.reply)
+        if follow_up is not None:  # a caller that does not wait: from now on it claims nothing
+            doubted.inputs["want"] = "0"
+        if self._run(doubted) is None and not self.session:
             self._leave_unknown(doubted)
+        return None
 
     def _leave_unknown(self, sent: SentTurn) -> None:
         """Keep ``unknown`` for the settlements; an add is repeated instead."""

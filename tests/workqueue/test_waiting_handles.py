@@ -260,7 +260,7 @@ def test_parent_and_child_of_a_fork_wait_apart(connection: Connection) -> None:
 CONSUMER = """
 import sys
 from distq.workqueue.queue import Queue
-queue = Queue("foos", sys.argv[1])
+queue = Queue("foos", sys.argv[1], claim_duration=5)
 for request in queue.listen():
     queue.settle(request)
     print(request.key, flush=True)

@@ -72,6 +72,9 @@ end
 if fair_by == 'to namespace' then
   --- @include enter
 end
+if not want then
+  --- @include sent_ahead
+end
 --- @include claim
 if by_flow then
   --- @include drop_ends

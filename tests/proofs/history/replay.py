@@ -13,6 +13,7 @@ from distq.workqueue.memory.entries import (
     WentBack,
 )
 from tests.support.commits import commit_of
+from tests.support.wanted import wanted
 from tests.workqueue.redis_state import RedisState, answer_of
 
 
@@ -129,7 +130,7 @@ class Replay:
             op=inputs["op"],
             after=inputs["after"],
             endings=endings,
-            want=int(inputs["want"]),
+            want=wanted(inputs["want"], inputs["time"]),
             policy=Policy(
                 inputs["limiter"],
                 _number(inputs["max_retries"]),

@@ -67,6 +67,15 @@ class FaultyLine:
             raise RedisUnavailable("the connection broke off")
         return reply
 
+    def answer_much_later(self, sha: str, arguments: Sequence[Argument]) -> None:
+        """Let a script run when its process reads no reply any more."""
+        self._ghosts.append(unbound(sha, arguments))
+
+    def call_of(self, source: str, sha: str, arguments: Sequence[Argument]) -> Sequence[Argument]:
+        """Return the command that runs a script."""
+        del source
+        return ("EVALSHA", sha, *arguments)
+
     def pipeline(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool = False) -> list[Any]:
         """Answer reads."""
         return [self._read(*command) for command in commands]

@@ -24,6 +24,7 @@ from distq.workqueue.memory.entries import (
 from distq.workqueue.memory.state import QueueState
 from tests.proofs.simulate.asked import Asked, Call, Inputs, Look, Restored, Saved
 from tests.support.commits import commit_of
+from tests.support.wanted import wanted
 
 _SCRIPTS = {(script := scripts.load(name)).sha: script for name in scripts.names()}
 
@@ -116,7 +117,7 @@ class ModelRedis:
             op=str(inputs["op"]),
             after=inputs["after"],
             endings=endings_of(inputs),
-            want=int(inputs["want"]),
+            want=wanted(inputs["want"], self.clock()),
             policy=Policy(
                 inputs["limiter"],
                 _number(inputs["max_retries"]),

@@ -1,5 +1,6 @@
 """A worker process: the real session of a queue's handle, with a reconcile that looks at the cluster."""
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
@@ -7,6 +8,7 @@ from distq.clock import Clock
 from distq.errors import RedisError
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
+from distq.redisio.sleeper import FollowUp
 from distq.workqueue import redis_session
 from distq.workqueue.engine import TurnSettings
 from distq.workqueue.heartbeat import Heartbeat
@@ -88,6 +90,8 @@ class SimulatedWorker:
         self.session._heartbeat = self._heartbeat
         self._beat_at = clock.monotonic()
         self._waiting: list[Reconcile] = []
+        self._follow_up: FollowUp | None = None
+        """The turn that Redis makes at the end of its wait."""
         self._settlements: list[Settlement] = []
 
     @property
@@ -115,6 +119,7 @@ class SimulatedWorker:
 
     def _act(self, choice: float, moment: int) -> Reconcile | None:
         self.answered, self.turned, self.dispositions = False, False, []
+        self._end_wait(choice)
         if self.beats_next(choice):
             self.answered = self._beat()
         elif self._settlements or choice > 0.9 or not (self._waiting or self.running):
@@ -150,6 +155,20 @@ class SimulatedWorker:
         ]
         self._settlements = []
         self._waiting += [Reconcile(request, moment) for request in turn.requests]
+        if want and not turn.requests:
+            self._follow_up = self.session._claim_after_wait(turn.wait)
+
+    def _end_wait(self, choice: float) -> None:
+        """Let Redis make the turn behind the pop; or the connection is lost, before that or after it."""
+        follow_up, self._follow_up = self._follow_up, None
+        if follow_up is None or choice * 10 % 1 < 0.2:
+            return
+        _, sha, *arguments = follow_up.command
+        if choice * 10 % 1 < 0.4:
+            self.line.answer_much_later(str(sha), arguments)
+            return
+        with suppress(RedisError):
+            follow_up.reply = self.line.evaluate("", str(sha), arguments)
 
     def leave(self) -> None:
         """Stop as on SIGTERM."""

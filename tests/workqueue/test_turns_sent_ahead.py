@@ -1,0 +1,185 @@
+"""Turns that a waiting handle sends behind its pop, so that Redis claims as the pop ends."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from distq.errors import ShutDown
+from distq.redisio.connection import Connection
+from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.interface import Request
+from distq.workqueue.queue import Queue
+from tests.support.claims import nothing_to_claim
+from tests.support.counting_connection import CountingConnection
+from tests.support.eventually import eventually
+from tests.support.signalled import interrupt, signalled
+from tests.workqueue.conftest import beat
+
+SOON = 10.0
+
+
+class Waiting:
+    """A handle, and a thread that waits in it for one item."""
+
+    def __init__(self, url: str, other: Connection) -> None:
+        self.connection = CountingConnection(url)
+        self.queue = Queue("foos", self.connection)
+        self.got: list[Request] = []
+        self._other = other
+        self._thread = threading.Thread(target=self._get)
+
+    def wait(self) -> None:
+        """Let the thread wait until Redis has its turn."""
+        self._thread.start()
+        eventually(self.sleeps, "it sleeps on Redis")
+
+    def sleeps(self) -> bool:
+        """Return whether Redis has its pop, and the turn behind it."""
+        clients = self._other.execute("CLIENT", "LIST", "TYPE", "normal").decode().splitlines()
+        is_blocked = any(" flags=b " in client and " cmd=blpop " in client for client in clients)
+        return is_blocked and self.queue._session.client._in_doubt is not None
+
+    def _get(self) -> None:
+        try:
+            self.got.append(self.queue.get())
+        except ShutDown:
+            return
+
+    def key(self) -> str:
+        """Return the key that the thread got."""
+        self._thread.join(SOON)
+        (request,) = self.got
+        return request.key
+
+    def close(self) -> None:
+        """End the thread, and the session."""
+        self.queue.shut_down()
+        if self._thread.ident:
+            self._thread.join(SOON)
+        self.queue.close()
+
+
+@pytest.fixture
+def waiting(redis_server: EmbeddedValkey, connection: Connection) -> Iterator[Waiting]:
+    """Give a handle that is about to wait."""
+    waiting = Waiting(redis_server.url, connection)
+    yield waiting
+    waiting.close()
+
+
+@pytest.fixture
+def queue(connection: Connection) -> Queue:
+    """Give another handle, which adds."""
+    return Queue("foos", connection)
+
+
+def test_an_idle_handle_claims_without_asking_again(waiting: Waiting, queue: Queue) -> None:
+    """The item comes with the end of the pop: no round trip follows it."""
+    for _ in range(5):  # a poll may end in between, which sends another turn
+        waiting.wait()
+        before = waiting.connection.round_trips
+        queue.add("a")
+        assert waiting.key() == "a"
+        if waiting.connection.round_trips == before:
+            return
+        assert waiting.queue.settle(waiting.got.pop())
+        waiting._thread = threading.Thread(target=waiting._get)
+    pytest.fail("each of five claims asked again")
+
+
+def _turn(waiting: Waiting) -> None:
+    assert not waiting.queue.turn([], 0).requests
+
+
+def _beat(waiting: Waiting) -> None:
+    assert beat(waiting.queue)
+
+
+def _recount(waiting: Waiting) -> None:
+    waiting.queue._session.recount()
+
+
+@pytest.mark.parametrize("call", [_turn, _beat, _recount])
+def test_other_threads_do_not_wait_for_it(
+    waiting: Waiting, queue: Queue, call: Callable[[Waiting], None]
+) -> None:
+    """They take the turn back, and the thread that waits gets the next item all the same, once."""
+    waiting.wait()
+    call(waiting)
+    queue.add("a")
+    assert waiting.key() == "a"
+    assert waiting.queue.held() == 1
+    assert waiting.queue.settle(waiting.got[0])
+    assert beat(waiting.queue)
+    assert queue.depth() == 0
+
+
+@pytest.mark.parametrize("command", ["SCRIPT FLUSH", "CLIENT KILL TYPE normal"])
+def test_a_turn_that_redis_did_not_make_is_made_again(
+    waiting: Waiting, queue: Queue, connection: Connection, command: str
+) -> None:
+    """The script was dropped, or the connection was cut."""
+    waiting.wait()
+    connection.execute(*command.split())
+    queue.add("a")
+    assert waiting.key() == "a"
+
+
+def test_a_handle_that_holds_an_item_sends_none(waiting: Waiting, queue: Queue) -> None:
+    """What it settles next would have to wait for it."""
+    queue.add("held")
+    assert waiting.queue.get(0).key == "held"
+    session = waiting.queue._session
+    assert session._claim_after_wait(1.0) is None
+
+
+def test_a_process_that_was_gone_for_long_claims_nothing_by_it(
+    redis_server: EmbeddedValkey, connection: Connection, queue: Queue
+) -> None:
+    """It would keep the item until its session lapses: so the turn says until when it comes at the latest."""
+    connection.server_time = 1_795_000_000_000_000
+    gone = Queue("foos", connection)
+    for late, found in ((4.9, 1), (5.1, 0)):
+        assert not gone.turn([], 3).requests
+        follow_up = gone._session._claim_after_wait(60.0)
+        assert follow_up is not None
+        queue.add("a")
+        name, sha, *arguments = follow_up.command
+        time_at = arguments.index(str(connection.server_time))
+        connection.server_time += round(late * 1_000_000)
+        arguments[time_at] = str(connection.server_time)
+        follow_up.reply = connection.execute(name, sha, *arguments)
+        claimed = gone.turn([], 1).requests if found else gone.turn([], 0).requests
+        assert (gone.held(), len(claimed)) == (found, found)
+        for request in claimed:
+            assert gone.settle(request)
+    assert queue.get(0).key == "a"
+    connection.server_time = 0
+
+
+def test_who_shuts_down_leaves_nothing_claimed(waiting: Waiting, queue: Queue) -> None:
+    """The end of its pop may claim an item, which is given back."""
+    waiting.wait()
+    queue.add("a")
+    waiting.close()
+    assert queue.get(0).key == "a"
+    queue.close()
+
+
+def test_an_interrupted_get_gives_back_what_the_end_of_its_wait_claims(
+    waiting: Waiting, queue: Queue, connection: Connection
+) -> None:
+    """As if Ctrl-C came just before the token of the item."""
+
+    def may_be_claimed() -> bool:
+        sleeps = waiting.sleeps()
+        if sleeps:
+            order = 2**52 + round(connection.now() * 1e6)
+            connection.execute("ZADD", "distq:{foos}:ready", order, "a")
+        return sleeps
+
+    with signalled(may_be_claimed, interrupt), pytest.raises(KeyboardInterrupt):
+        waiting.queue.get()
+    eventually(lambda: not nothing_to_claim(queue), "another handle claims it", timeout=SOON)
+    queue.close()
