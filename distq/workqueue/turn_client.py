@@ -223,7 +223,11 @@ class TurnClient:
 
         It is in doubt until its reply is known. None where the session waits for something else.
         """
-        if not self.session or self._in_doubt is not None or not self._wanted or not self._may_claim():
+        is_free = bool(self.session) and self._in_doubt is None
+        keeps_time = (
+            not self.store.connection.server_time
+        )  # a time that is given would be that of the sending
+        if not (is_free and self._wanted and keeps_time and self._may_claim()):
             return None
         sent = self._numbered([], self._wanted, is_own=False)
         latest = self.fence + microseconds(min(seconds, _LONGEST_AHEAD) + _LATE_BY)

@@ -134,28 +134,34 @@ def test_a_handle_that_holds_an_item_sends_none(waiting: Waiting, queue: Queue) 
     assert session._claim_after_wait(1.0) is None
 
 
+@pytest.mark.parametrize(("late", "claims"), [(-0.5, 0), (60.0, 1)])
 def test_a_process_that_was_gone_for_long_claims_nothing_by_it(
-    redis_server: EmbeddedValkey, connection: Connection, queue: Queue
+    connection: Connection, queue: Queue, late: float, claims: int
 ) -> None:
     """It would keep the item until its session lapses: so the turn says until when it comes at the latest."""
-    connection.server_time = 1_795_000_000_000_000
     gone = Queue("foos", connection)
-    for late, found in ((4.9, 1), (5.1, 0)):
-        assert not gone.turn([], 3).requests
-        follow_up = gone._session._claim_after_wait(60.0)
-        assert follow_up is not None
-        queue.add("a")
-        name, sha, *arguments = follow_up.command
-        time_at = arguments.index(str(connection.server_time))
-        connection.server_time += round(late * 1_000_000)
-        arguments[time_at] = str(connection.server_time)
-        follow_up.reply = connection.execute(name, sha, *arguments)
-        claimed = gone.turn([], 1).requests if found else gone.turn([], 0).requests
-        assert (gone.held(), len(claimed)) == (found, found)
-        for request in claimed:
-            assert gone.settle(request)
-    assert queue.get(0).key == "a"
+    planned = gone.turn([], 3)
+    ahead = gone._session._claim_after_wait(60.0)
+    assert ahead is not None
+    wanted, latest = next(str(word).split(" until ") for word in ahead.command if " until " in str(word))
+    assert (wanted, int(latest) - planned.fence) == ("3", 5_000_000)
+    queue.add("a")
+    until = round((connection.now() + late) * 1e6)
+    words = [f"3 until {until}" if word == f"3 until {latest}" else word for word in ahead.command]
+    ahead.reply = connection.execute(*words)
+    assert len(gone.turn([], claims).requests) == claims
+    gone.close()
+    queue.close()
+
+
+def test_a_time_that_a_test_gives_is_not_sent_ahead(connection: Connection) -> None:
+    """It would be that of the sending when Redis makes the turn."""
+    queue = Queue("foos", connection)
+    queue.turn([], 1)
+    connection.server_time = 1_795_000_000_000_000
+    assert queue._session._claim_after_wait(1.0) is None
     connection.server_time = 0
+    queue.close()
 
 
 def test_who_shuts_down_leaves_nothing_claimed(waiting: Waiting, queue: Queue) -> None:
