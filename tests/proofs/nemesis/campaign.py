@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -184,6 +184,11 @@ def _judge(stage: Stage, fault: Fault, row: Row) -> None:
     if stale := judge.stale_fences(runs):
         row.wrong.append(f"{len(stale)} fences did not grow: {stale[0]}")
     try:
+        if (
+            not fault.spoils
+        ):  # one that starts again may have its session before that of the killed one lapses
+            with suppress(TimeoutError):
+                stage.until(lambda: not stage.left_over(), "none", within=2 * stage.claim_duration)
         if excess := stage.left_over():
             (row.notes if fault.spoils else row.wrong).append(f"left over: {excess}")
     except DistqError as error:
