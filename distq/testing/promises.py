@@ -3,7 +3,17 @@
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 
-_EMPTY = ("ready", "suspects", "dirty", "processing", "delayed", "claims", "failures")
+_EMPTY = (
+    "ready",
+    "suspects",
+    "held_back",
+    "flow_items",
+    "dirty",
+    "processing",
+    "delayed",
+    "claims",
+    "failures",
+)
 
 
 def left_over(

@@ -49,12 +49,40 @@ def keys(queue: Queue) -> list[str]:
     return [request.key for request in claims(queue)]
 
 
+def slow(count: int) -> list[str]:
+    """Return the keys of so many items of one namespace."""
+    return [f"slow/{number}" for number in range(count)]
+
+
+def first_of(count: int, queue: Queue) -> Request:
+    """Add so many items of one namespace; claim the first, while no other may be claimed."""
+    queue.add(*slow(count))
+    (request,) = claims(queue)
+    assert request.key == "slow/0"
+    return request
+
+
+def one_by_one(queue: Queue, *outcomes: Exception | None, server_time: ServerTime | None = None) -> list[str]:
+    """Claim an item, while no other may be claimed, and settle it so, again and again; return the keys.
+
+    With the server's time there is a look between them.
+    """
+    order = []
+    for outcome in outcomes:
+        if server_time is not None:
+            server_time.advance(0.2)
+        (request,) = claims(queue)
+        order.append(request.key)
+        assert queue.settle(request, outcome)
+    return order
+
+
 @pytest.mark.conformance("PQ-25")
 @anywhere
 def test_so_many_items_of_a_namespace_are_claimed_at_a_time(bounded: Bounded) -> None:
     """In all handles together; what others add is claimed beside them."""
     one, other = bounded(2), bounded(2)
-    one.add(*(f"slow/{number}" for number in range(10)), "a/1", "b/1", "bare")
+    one.add(*slow(10), "a/1", "b/1", "bare")
     found = [one.get(timeout=0).key, *keys(other)]
     assert sorted(found) == ["a/1", "b/1", "bare", "slow/0", "slow/1"]
     other.add("slow/late", "c/1")
@@ -66,23 +94,15 @@ def test_so_many_items_of_a_namespace_are_claimed_at_a_time(bounded: Bounded) ->
 def test_as_a_claim_ends_the_next_of_its_namespace_is_claimed(bounded: Bounded) -> None:
     """However it ends, and in the order of the adds."""
     queue = bounded(1)
-    queue.add(*(f"slow/{number}" for number in range(5)))
-    order = []
-    for outcome in (None, RetryAfter(60), None, None):
-        request = queue.get(timeout=0)
-        assert keys(queue) == []
-        order.append(request.key)
-        queue.settle(request, outcome)
-    assert order == ["slow/0", "slow/1", "slow/2", "slow/3"]
+    queue.add(*slow(5))
+    assert one_by_one(queue, None, RetryAfter(60), None, None) == slow(4)
 
 
 @anywhere
 def test_an_item_that_is_put_back_comes_before_those_that_are_held_back(bounded: Bounded) -> None:
     """It has its old place."""
     queue = bounded(1)
-    queue.add(*(f"slow/{number}" for number in range(5)))
-    (request,) = claims(queue)
-    queue.release(request)
+    queue.release(first_of(5, queue))
     assert keys(queue) == ["slow/0"]
 
 
@@ -90,8 +110,7 @@ def test_an_item_that_is_put_back_comes_before_those_that_are_held_back(bounded:
 def test_an_item_that_is_added_again_while_claimed_comes_behind_them(bounded: Bounded) -> None:
     """It waits for its turn as any other."""
     queue = bounded(1)
-    queue.add("slow/0", "slow/1", "slow/2")
-    (request,) = claims(queue)
+    request = first_of(3, queue)
     queue.add("slow/0")
     queue.done(request)
     assert keys(queue) == ["slow/1"]
@@ -101,18 +120,13 @@ def test_an_item_that_is_added_again_while_claimed_comes_behind_them(bounded: Bo
 def test_a_raised_item_comes_before_those_that_are_held_back(bounded: Bounded) -> None:
     """As where there is no limit; it counts as pending before."""
     queue = bounded(1)
-    queue.add(*(f"slow/{number}" for number in range(9)))
-    (request,) = claims(queue)
+    request = first_of(9, queue)
     assert queue.add("slow/5", priority=10) == 0
     assert queue.add("slow/7", priority=5) == 0
     assert queue.add("slow/4", priority=-10) == 0
-    order = []
-    for _ in range(4):
-        assert keys(queue) == []
-        queue.done(request)
-        (request,) = claims(queue)
-        order.append(request.key)
-    assert order == ["slow/5", "slow/7", "slow/1", "slow/2"]
+    assert keys(queue) == []
+    queue.done(request)
+    assert one_by_one(queue, None, None, None, None) == ["slow/5", "slow/7", "slow/1", "slow/2"]
 
 
 @pytest.mark.usefixtures("server_time")
@@ -121,8 +135,7 @@ def test_a_raise_with_a_delay_wakes_a_worker_for_what_was_held_back(
 ) -> None:
     """It is pending now, and no delay is of it; though another worker sees to the next due time."""
     queue, store = bounded(1), QueueStore(connection, "foos")
-    queue.add(*(f"slow/{number}" for number in range(4)))
-    (request,) = claims(queue)
+    request = first_of(4, queue)
     connection.execute("DEL", store.key("wake"))
     connection.execute("HSET", store.key("meta"), "cover", str(connection.server_time + 1_000_000))
     store.run("add_after", items=["slow/3"], priority=5, max_length="", delay=60_000_000)
@@ -135,9 +148,7 @@ def test_a_raise_with_a_delay_wakes_a_worker_for_what_was_held_back(
 def test_a_namespace_at_its_limit_lets_a_higher_priority_of_its_own_go_first(bounded: Bounded) -> None:
     """Whatever was let in before: it waits behind."""
     queue = bounded(1)
-    queue.add(*(f"slow/{number}" for number in range(5)))
-    (request,) = claims(queue)
-    queue.done(request)
+    queue.done(first_of(5, queue))
     queue.add("slow/urgent", "slow/urgent too", priority=100)
     request = queue.get(timeout=0)
     queue.add("other/1", priority=50)
@@ -169,8 +180,7 @@ def test_namespaces_below_their_limits_share_alike_with_one_at_its_limit(bounded
 def test_a_limit_that_was_raised_lets_in_more(bounded: Bounded, server_time: ServerTime) -> None:
     """With the next look, which comes ten times a second."""
     queue = bounded(1)
-    queue.add(*(f"slow/{number}" for number in range(6)))
-    assert keys(queue) == ["slow/0"]
+    first_of(6, queue)
     queue.fleet_concurrency_per_flow = 3
     server_time.advance(0.2)
     assert keys(queue) == ["slow/1", "slow/2"]
@@ -180,8 +190,7 @@ def test_a_limit_that_was_raised_lets_in_more(bounded: Bounded, server_time: Ser
 def test_a_limit_that_is_gone_holds_nothing_back(bounded: Bounded) -> None:
     """A hundred items come back with each turn."""
     queue = bounded(1)
-    queue.add(*(f"slow/{number:03}" for number in range(250)))
-    assert keys(queue) == ["slow/000"]
+    first_of(250, queue)
     queue.fleet_concurrency_per_flow = None
     assert len(keys(queue)) == 249
 
@@ -234,9 +243,7 @@ def test_repairs_find_what_is_held_back(
 ) -> None:
     """And what was let in: the next of its namespace is found with the next look."""
     queue, store = bounded(1), QueueStore(connection, "foos")
-    queue.add(*(f"slow/{number}" for number in range(4)))
-    (request,) = claims(queue)
-    queue.done(request)  # lets in the next
+    queue.done(first_of(4, queue))  # lets in the next
     gone = ["slow/1", "slow/2"]
     assert (store.delete(gone) if how == "delete" else store.park(gone, "by hand")) == 2
     server_time.advance(0.2)
@@ -246,8 +253,7 @@ def test_repairs_find_what_is_held_back(
 def test_held_back_items_are_ready_to_people(bounded: Bounded, connection: Connection) -> None:
     """They count as ready, and are listed so."""
     queue, inspector = bounded(1), Inspector(connection)
-    queue.add(*(f"slow/{number}" for number in range(4)))
-    assert keys(queue) == ["slow/0"]
+    first_of(4, queue)
     (info,) = [each for each in inspector.queues() if each.name == "foos"]
     assert (info.ready, info.held_back) == (3, 3)
     item = inspector.item("foos", "slow/3")
@@ -261,8 +267,7 @@ def test_held_back_items_take_room(make_queue: MakeQueue) -> None:
     """As all do that wait."""
     queue = make_queue(fair_by="namespace", max_length=4)
     queue.fleet_concurrency_per_flow = 1
-    queue.add(*(f"slow/{number}" for number in range(4)))
-    assert keys(queue) == ["slow/0"]
+    first_of(4, queue)
     queue.add("a/1", "slow/3")
     with pytest.raises(Exception, match="is full"):
         queue.add("b/1")
@@ -274,20 +279,13 @@ def test_what_is_lost_of_limits_holds_no_item_for_ever(
 ) -> None:
     """Redis may go back to an older copy, or somebody deletes a key: a look finds what is held back."""
     queue, store = bounded(1), QueueStore(connection, "foos")
-    queue.add(*(f"slow/{number}" for number in range(5)))
-    (request,) = claims(queue)
+    request = first_of(5, queue)
     if lost == "bounded":
         connection.execute("HDEL", store.key("meta"), "bounded")
     else:
         connection.execute("DEL", store.key("flow_items"))
     queue.done(request)
-    order = []
-    for _ in range(4):
-        server_time.advance(0.2)
-        (request,) = claims(queue)
-        order.append(request.key)
-        queue.done(request)
-    assert order == ["slow/1", "slow/2", "slow/3", "slow/4"]
+    assert one_by_one(queue, None, None, None, None, server_time=server_time) == slow(5)[1:]
 
 
 def test_claims_that_an_older_distq_ended_count_no_longer(
@@ -295,8 +293,7 @@ def test_claims_that_an_older_distq_ended_count_no_longer(
 ) -> None:
     """It knows nothing of limits: what it leaves is dropped as soon as it would hold back anything."""
     queue, store = bounded(1), QueueStore(connection, "foos")
-    queue.add("slow/0", "slow/1")
-    assert keys(queue) == ["slow/0"]
+    first_of(2, queue)
     for structure, command in (("processing", "ZREM"), ("claims", "HDEL")):
         connection.execute(command, store.key(structure), "slow/0")
     server_time.advance(0.2)
@@ -311,17 +308,12 @@ def test_what_nobody_can_read_of_limits_harms_no_item(
 ) -> None:
     """Each item is claimed once; a look drops what no script wrote."""
     queue, store = bounded(1), QueueStore(connection, "foos")
-    queue.add(*(f"slow/{number}" for number in range(3)))
-    (request,) = claims(queue)
+    request = first_of(3, queue)
     connection.execute("ZADD", store.key("flow_items"), 0, entry)
     server_time.advance(0.2)
-    found = [request.key]
-    for _ in range(2):
-        queue.done(request)
-        (request,) = claims(queue)
-        found.append(request.key)
     queue.done(request)
-    assert found == ["slow/0", "slow/1", "slow/2"]
+    assert one_by_one(queue, None, None) == ["slow/1", "slow/2"]
+    assert keys(queue) == []
 
 
 def test_a_user_who_ends_that_a_queue_is_fair_ends_its_limits(
@@ -329,8 +321,7 @@ def test_a_user_who_ends_that_a_queue_is_fair_ends_its_limits(
 ) -> None:
     """There are no flows any more; what was held back comes back in its order."""
     queue, store = bounded(1), QueueStore(connection, "foos")
-    queue.add(*(f"slow/{number}" for number in range(4)))
-    (request,) = claims(queue)
+    request = first_of(4, queue)
     store.share("none")
     assert keys(queue) == ["slow/1", "slow/2", "slow/3"]
     assert queue.done(request)

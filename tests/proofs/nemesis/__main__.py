@@ -25,6 +25,8 @@ LONG = 126.0
 """Minutes."""
 LONG_KILLS = 500
 CLAIM_DURATION = 6.0
+LIMIT, LIMITS = 2, (1, 2, 3)
+"""Items of a namespace at a time, where there is a limit: in the short profile, and in the long one."""
 
 
 def main() -> int:
@@ -70,11 +72,25 @@ def _redelivery(options: argparse.Namespace) -> Redelivery | None:
 def _plans(chosen: list[Fault], options: argparse.Namespace, until: float) -> Iterator[list[Planned]]:
     """Yield one plan for the short profile; for the long one plans of all servers until time is over."""
     if options.profile == "short":
-        yield [(fault, options.server or fault.server) for fault in chosen]
+        limit = options.limit or LIMIT
+        yield [
+            Planned(fault, options.server or fault.server, limit if fault.limited or options.limit else None)
+            for fault in chosen
+        ]
         return
+    chance = random.Random(options.seed)
     while time.monotonic() < until:
         kinds = [options.server] if options.server else KINDS
-        yield [(fault, kind) for kind in kinds for fault in chosen if kind in fault.servers]
+        yield [each for kind in kinds for each in _plan(chosen, kind, chance, options.limit)]
+
+
+def _plan(chosen: list[Fault], kind: str, chance: random.Random, limit: int | None) -> Iterator[Planned]:
+    """Yield the faults of one server, half of the time with a limit that was drawn for all that know it."""
+    drawn = limit or chance.choice(LIMITS)
+    for_all = drawn if limit or chance.random() < 0.5 else None
+    for fault in chosen:
+        if kind in fault.servers:
+            yield Planned(fault, kind, drawn if fault.limited else None if fault.older else for_all)
 
 
 def _options() -> argparse.Namespace:
@@ -87,6 +103,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--fault", action="append", help="run this one alone, say F12; may be repeated")
     parser.add_argument("--server", choices=KINDS, help="on this one instead of the mix")
+    parser.add_argument(
+        "--limit", type=int, help="let the fleet process so many items of a namespace at a time"
+    )
     parser.add_argument("--redelivery", type=int, metavar="KILLS", help="also measure it, over so many kills")
     parser.add_argument(
         "--root", type=Path, default=ROOT, help="the folder of another distq, with these tests"

@@ -20,14 +20,14 @@ from tests.proofs.nemesis.evidence import evidence
 from tests.proofs.nemesis.journal import Change, Reconcile
 from tests.proofs.nemesis.lanes import FLEETS, Group, Lanes, Planned
 from tests.proofs.nemesis.report import Row
-from tests.proofs.nemesis.stage import AT_REST_WITHIN, Stage
+from tests.proofs.nemesis.stage import AT_REST_WITHIN, LIMITED, Stage
 from tests.proofs.nemesis.traces import violations as traces_checked
 from tests.support.api_servers import ApiServer, EmulatedServer, RealApiServer
 
 BEFORE, AFTER = 1.0, 1.0
 """Seconds of load before a fault, and after it; it goes on in between."""
 
-WORK = {"ready", "suspects", "dirty", "processing", "delayed"}
+WORK = {"ready", "suspects", "held_back", "dirty", "processing", "delayed"}
 """What holds items; the rest says something of them."""
 
 
@@ -85,9 +85,10 @@ class Campaign:
                     folder,
                     group.kind,
                     api,
-                    random.Random(f"{self._seed} {group.kind} {group.topology} {group.begun}"),
+                    random.Random(f"{self._seed} {group.kind} {group.topology} {group.limit} {group.begun}"),
                     claim_duration=self._claim_duration,
                     topology=group.topology,
+                    limit=group.limit,
                     root=self._root,
                 )
             )
@@ -109,8 +110,7 @@ class Campaign:
         return stack.enter_context(EmulatedServer())
 
     def _inflict(self, stage: Stage, fault: Fault) -> Row:
-        server = stage.kind if fault.topology == "one server" else f"{stage.kind}, {fault.topology}"
-        row = Row(fault.name, fault.what, fault.required, server, stage.api.kind)
+        row = Row(fault.name, fault.what, fault.required, _where(stage), stage.api.kind)
         lapsed = stage.fleet.said("session lost")
         for act in (self._play, self._come_to_rest):
             try:
@@ -137,6 +137,12 @@ class Campaign:
     def _come_to_rest(stage: Stage, fault: Fault) -> None:
         stage.end_load()
         stage.until(lambda: _is_at_rest(stage, fault), "all is done", within=AT_REST_WITHIN)
+
+
+def _where(stage: Stage) -> str:
+    topology = "" if stage.topology == "one server" else f", {stage.topology}"
+    limit = "" if stage.limit is None else f", {stage.limit} of a namespace"
+    return f"{stage.kind}{topology}{limit}"
 
 
 def _is_at_rest(stage: Stage, fault: Fault) -> bool:
@@ -181,6 +187,8 @@ def _judge(stage: Stage, fault: Fault, row: Row) -> None:
         row.wrong.append(f"{row.zombies} settlements of zombies were accepted")
     if row.overlap > row.permitted_overlap:
         row.wrong.append(f"{len(pairs)} overlaps: {pairs[0].one} and {pairs[0].other}")
+    if stage.limit is not None:
+        _judge_limit(stage, row, runs, stage.limit)
     if stale := judge.stale_fences(runs):
         row.wrong.append(f"{len(stale)} fences did not grow: {stale[0]}")
     try:
@@ -196,6 +204,21 @@ def _judge(stage: Stage, fault: Fault, row: Row) -> None:
     if row.wrong:
         doubtful = [*(add.key for add in owed), *unseen, *(pair.one.key for pair in pairs)]
         row.evidence = evidence(stage, dict.fromkeys(doubtful))
+
+
+def _judge_limit(stage: Stage, row: Row, runs: Sequence[Reconcile], limit: int) -> None:
+    """Judge how many items of a namespace ran; more may for as long as two runs of one key may overlap."""
+    for queue in LIMITED:
+        ours = [run for run in runs if run.queue == queue]
+        frozen = stage.fleet.frozen()
+        row.crowd = max([row.crowd, *(len(crowd.runs) for crowd in judge.crowds(ours, frozen, limit - 1))])
+        crowds = sorted(judge.crowds(ours, frozen, limit), key=lambda crowd: -crowd.seconds)
+        if crowds and crowds[0].seconds > row.permitted_overlap:
+            worst = crowds[0]
+            row.wrong.append(
+                f"{queue}: {len(worst.runs)} of {worst.namespace} ran at once for {worst.seconds:.3f} s, "
+                f"and its limit is {limit}: {worst.runs}"
+            )
 
 
 def _found_in_trace(stage: Stage, fault: Fault, row: Row, runs: Sequence[Reconcile]) -> list[str]:

@@ -28,7 +28,8 @@ class Fault:
     stand together. No process may lose a session where it ``spares_sessions``. One that ``spoils`` may leave
     something of the queue behind, so nothing comes after it. Of one that is ``untraced`` the trace does
     not tell all: somebody else than distq's scripts changes a queue, or two servers are written to for a
-    while. ``real`` needs a real API server, ``older`` the code of 0.1.0.
+    while. ``real`` needs a real API server, ``older`` the code of 0.1.0, which knows no limit of a namespace;
+    one that is ``limited`` needs such a limit.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Fault:
     untraced: bool = False
     real: bool = False
     older: bool = False
+    limited: bool = False
 
     def permitted_overlap(self, claim_duration: float, slack: float) -> float:
         """Return for how many seconds two runs of one key may overlap, on a machine that is so much late."""
@@ -76,6 +78,7 @@ def faults() -> list[Fault]:
     from tests.proofs.nemesis import (  # they register them
         handler_faults,  # noqa: F401
         informer_faults,  # noqa: F401
+        limit_faults,  # noqa: F401
         outside_faults,  # noqa: F401
         redis_faults,  # noqa: F401
         topology_faults,  # noqa: F401

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from tests.proofs.nemesis.journal import Add, Attempt, Change, Reconcile
@@ -57,6 +57,53 @@ def overlaps(reconciles: Iterable[Reconcile], frozen: Mapping[str, Sequence[Span
             )
             if seconds > 0:
                 yield Overlap(one, other, seconds)
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """So many items of a namespace that ran at the same time by valid claims, and for how many seconds."""
+
+    namespace: str
+    runs: Sequence[Reconcile]
+    seconds: float
+
+
+def crowds(
+    reconciles: Iterable[Reconcile], frozen: Mapping[str, Sequence[Span]], limit: int
+) -> Iterator[Crowd]:
+    """Yield for how long more than ``limit`` items of a namespace ran, each time; of one queue.
+
+    A run counts while its claim is valid: until a later claim of its key runs, though a zombie may go on.
+    While its process was ``frozen`` nothing runs.
+    """
+    by_key = defaultdict(list)
+    for run in reconciles:
+        by_key[run.key].append(run)
+    moments = defaultdict(list)
+    for runs in by_key.values():
+        for run in runs:
+            until = min([_end(run), *(other.began for other in runs if other.fence > run.fence)])
+            for began, ended in awake(replace(run, ended=until), frozen.get(run.process, ())):
+                moments[_namespace(run.key)] += [(began, True, run), (ended, False, run)]
+    for namespace, changes in moments.items():
+        yield from _above(limit, namespace, sorted(changes, key=lambda change: change[:2]))
+
+
+def _above(limit: int, namespace: str, changes: Iterable[tuple[float, bool, Reconcile]]) -> Iterator[Crowd]:
+    """Yield the times with more than ``limit`` runs; what ends and what begins at one moment do not meet."""
+    running: list[Reconcile] = []
+    most: list[Reconcile] = []
+    since = 0.0
+    for at, begins, run in changes:
+        if begins:
+            running.append(run)
+            since = at if len(running) == limit + 1 else since
+            most = max(most, [*running], key=len)
+        else:
+            running.remove(run)
+            if len(running) == limit:
+                yield Crowd(namespace, most, at - since)
+                most = []
 
 
 def zombies(attempts: Iterable[Attempt], reconciles: Iterable[Reconcile]) -> list[Attempt]:
@@ -125,6 +172,11 @@ def healing(
 def _free_since(runs: Sequence[Reconcile], asked: float) -> float:
     """Return since when a key that was asked for could run: not while it ran already."""
     return max([asked, *(_end(run) for run in runs if run.began < asked)])
+
+
+def _namespace(key: str) -> str:
+    before, slash, _ = key.partition("/")
+    return before if slash else ""
 
 
 def _end(run: Reconcile) -> float:

@@ -4,11 +4,18 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tests.proofs.nemesis.catalogue import Fault, Topology
 
-Planned = tuple[Fault, str]
-"""A fault and the kind of Redis."""
+
+class Planned(NamedTuple):
+    """A fault, the kind of Redis, and the limit of each namespace, None where there is none."""
+
+    fault: Fault
+    kind: str
+    limit: int | None = None
+
 
 FLEETS = 4
 """At the same time; two cores have time for as many."""
@@ -23,6 +30,7 @@ class Group:
 
     kind: str
     topology: Topology
+    limit: int | None = None
     left: deque[Fault] = field(default_factory=deque)
     begun: int = 0
     playing: int = 0
@@ -65,8 +73,9 @@ class Lanes:
 
 def _groups(plan: Iterable[Planned]) -> Sequence[Group]:
     """Sort the faults by where they are played: those of a real API server first, those that spoil last."""
-    groups: dict[tuple[str, Topology], Group] = {}
-    for fault, kind in sorted(plan, key=lambda planned: (planned[0].spoils, not planned[0].real)):
-        group = groups.setdefault((kind, fault.topology), Group(kind, fault.topology))
+    groups: dict[tuple[str, Topology, int | None], Group] = {}
+    for fault, kind, limit in sorted(plan, key=lambda each: (each.fault.spoils, not each.fault.real)):
+        where = (kind, fault.topology, limit)
+        group = groups.setdefault(where, Group(*where))
         group.left.append(fault)
     return list(groups.values())

@@ -36,6 +36,8 @@ class Row:
     zombies: int = 0
     overlap: float = 0.0
     permitted_overlap: float = 0.0
+    crowd: int = 0
+    """The most items of a namespace that ran at a time, by valid claims, where there is a limit."""
     healing: float = 0.0
     calls: int = 0
     """Of scripts, which the checker of the trace played again; 0 where the fault leaves no whole trace."""
@@ -66,7 +68,8 @@ class Row:
         )
         verdict = "pass" if self.passed else "FAIL"
         details = [f"      {text}" for text in (*self.wrong, *self.notes[:5], *self.evidence)]
-        load = f"({self.adds} adds, {self.calls} calls)"
+        crowd = f", {self.crowd} of a namespace at most" if self.crowd else ""
+        load = f"({self.adds} adds, {self.calls} calls{crowd})"
         line = f"{self.fault:<5} {verdict}  {self.server:<8} {figures}  {load}  {self.what}"
         return "\n".join([line, *details])
 

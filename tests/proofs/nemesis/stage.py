@@ -39,6 +39,8 @@ LEASE = {"DISTQ_LEASE_DURATION": "5", "DISTQ_RENEW_DEADLINE": "4", "DISTQ_RETRY_
 LONG_LEASE = {**LEASE, "DISTQ_LEASE_DURATION": "60", "DISTQ_RENEW_DEADLINE": "50"}
 """For a scene that is not about leaders but keeps the machine so busy that they would lose a short lease."""
 LEASE_NAME = "nemesis"
+LIMITED = ("jobs", "maps")
+"""The queues whose namespaces may have a limit."""
 ADDS_PER_SECOND, CHANGES_PER_SECOND = 30.0, 6.0
 OPTIONS = (
     *("--appendonly", "yes", "--appendfsync", "everysec", "--auto-aof-rewrite-percentage", "0"),
@@ -59,11 +61,14 @@ class Stage:
         *,
         claim_duration: float,
         topology: Topology = "one server",
+        limit: int | None = None,
         root: Path = ROOT,
     ) -> None:
         self.folder = folder
         self.kind = kind
         self.topology = topology
+        self.limit = limit
+        """Items of a namespace that the fleet may process at a time, in each of ``LIMITED``."""
         self.api = api
         self.chance = chance
         self.claim_duration = claim_duration
@@ -161,6 +166,7 @@ class Stage:
             "DISTQ_LEASE_NAMESPACE": NAMESPACE,
             "DISTQ_LEASE_NAME": LEASE_NAME,
             "NEMESIS_CLAIM_DURATION": str(self.claim_duration),
+            "NEMESIS_LIMIT": str(self.limit or ""),
             "KUBECONFIG": str(self._kubeconfig(name)),
             VARIABLE: str(self.folder / "clock"),
             **self._lease,

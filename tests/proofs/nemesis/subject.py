@@ -25,6 +25,7 @@ from tests.proofs.nemesis import stepped_clock
 from tests.proofs.nemesis.journal import JournalWriter
 
 CLAIM_DURATION = float(os.environ.get("NEMESIS_CLAIM_DURATION", "6"))
+LIMIT = int(os.environ.get("NEMESIS_LIMIT") or 0)
 MAX_HOLD = 2 * CLAIM_DURATION
 FAILING = 0.03
 """The share of reconciles that fail."""
@@ -179,15 +180,21 @@ INDEXED: dict[str, Any] = {"cached": True, "indexers": {"verb": verbs_of}}
 CACHED = INDEXED if INDEXED.keys() <= signature(For).parameters.keys() else {}
 FAIR: dict[str, Any] = {"fair_by": "namespace"} if BOUNDED else {}
 """What 0.1.0 does not know."""
+LIMITED: dict[str, Any] = {"fleet_concurrency_per_flow": LIMIT} if LIMIT else {}
 
 jobs = Controller(
-    JournaledQueue("jobs", claim_duration=CLAIM_DURATION, **FAIR), reconcile_job, concurrency=8, **BOUNDED
+    JournaledQueue("jobs", claim_duration=CLAIM_DURATION, **FAIR),
+    reconcile_job,
+    concurrency=8,
+    **BOUNDED,
+    **LIMITED,
 )
 maps = Controller(
-    JournaledQueue("maps", claim_duration=CLAIM_DURATION),
+    JournaledQueue("maps", claim_duration=CLAIM_DURATION, **(FAIR if LIMIT else {})),
     reconcile_map,
     watches=[For("v1/ConfigMap", label_selector="nemesis=yes", predicates=[matters])],
     concurrency=8,
+    **LIMITED,
 )
 ROLE, ACCOUNT = "rbac.authorization.k8s.io/v1/Role", "v1/ServiceAccount"
 role_watches: list[For | Watches] = [For(ROLE, label_selector="nemesis=yes", **CACHED)]

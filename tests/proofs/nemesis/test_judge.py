@@ -74,6 +74,28 @@ def test_what_is_frozen_runs_only_before_and_after() -> None:
     assert pair.seconds == pytest.approx(0.1)
 
 
+def test_more_items_of_a_namespace_than_its_limit_are_a_crowd() -> None:
+    """For as long as they run at the same time; other namespaces are no part of it."""
+    runs = [replace(RUN, key=f"slow/{number}", began=10 + number / 10) for number in range(3)]
+    (crowd,) = judge.crowds([*runs, replace(RUN, key="quick/1"), RUN], {}, limit=2)
+    assert (crowd.namespace, len(crowd.runs), crowd.seconds) == ("slow", 3, pytest.approx(0.8))
+    assert not list(judge.crowds(runs, {}, limit=3))
+    assert [len(each.runs) for each in judge.crowds([*runs, RUN], {}, limit=0)] == [3, 1]
+    assert not list(judge.crowds([*runs[:2], replace(runs[2], began=11.0, ended=12.0)], {}, limit=2))
+
+
+def test_a_zombie_is_no_part_of_a_crowd() -> None:
+    """Its claim ended before a later one of its key ran; nor is a frozen run, until it goes on."""
+    zombie = replace(RUN, key="slow/1", ended=20.0)
+    again = replace(zombie, process="worker-2", fence=2, began=12.0, ended=13.0)
+    other = replace(again, key="slow/2")
+    assert not list(judge.crowds([zombie, again, other], {}, limit=2))
+    assert list(judge.crowds([zombie, again, other], {}, limit=1))
+    assert not list(judge.crowds([zombie, other], {"worker-1": [(11.0, 13.0)]}, limit=1))
+    (crowd,) = judge.crowds([zombie, other], {"worker-1": [(11.0, 12.8)]}, limit=1)
+    assert crowd.seconds == pytest.approx(0.2)
+
+
 def test_a_settlement_after_the_next_one_began_is_a_zombies() -> None:
     """If it was accepted, and first tried when a later claim already ran."""
     late = Attempt("jobs", "one", fence=1, tried=13.0, accepted=True)

@@ -1,9 +1,9 @@
 """Each fault is played once, whichever fleet is free for it."""
 
 from tests.proofs.nemesis.catalogue import faults
-from tests.proofs.nemesis.lanes import WORTH_A_FLEET, Group, Lanes
+from tests.proofs.nemesis.lanes import WORTH_A_FLEET, Group, Lanes, Planned
 
-PLAN = [(fault, fault.server) for fault in faults()]
+PLAN = [Planned(fault, fault.server, 2 if fault.limited else None) for fault in faults()]
 
 
 def played(group: Group) -> list[str]:
@@ -16,11 +16,12 @@ def test_each_fault_is_played_once() -> None:
     lanes, found = Lanes(PLAN), list[str]()
     while group := lanes.next_group():
         assert all((group.kind, group.topology) == (each.server, each.topology) for each in group.left)
+        assert all((group.limit is not None) == each.limited for each in group.left)
         spoiling = [each.spoils for each in group.left]
         assert spoiling == sorted(spoiling)
         found += played(group)
         lanes.leave(group)
-    assert sorted(found) == sorted(fault.name for fault, _ in PLAN)
+    assert sorted(found) == sorted(each.fault.name for each in PLAN)
 
 
 def test_a_free_fleet_helps_where_most_is_left() -> None:
@@ -32,7 +33,7 @@ def test_a_free_fleet_helps_where_most_is_left() -> None:
     while (group := lanes.next_group()) is not first:
         assert group is not None
         groups.append(group)
-    assert len(groups) == len({(fault.server, fault.topology) for fault, _ in PLAN})
+    assert len(groups) == len({(kind, fault.topology, limit) for fault, kind, limit in PLAN})
     for group in groups:
         while len(group.left) >= WORTH_A_FLEET:
             group.pop()
@@ -41,12 +42,12 @@ def test_a_free_fleet_helps_where_most_is_left() -> None:
 
 def test_what_a_broken_fleet_leaves_is_played_by_another() -> None:
     """However little it is."""
-    two = [(fault, "redis7") for fault in faults() if fault.topology == "one server"][:2]
+    two = [Planned(fault, "redis7") for fault in faults() if fault.topology == "one server"][:2]
     lanes = Lanes(two)
     group = lanes.next_group()
     assert group is not None
-    assert group.pop() is two[0][0]
+    assert group.pop() is two[0].fault
     assert lanes.next_group() is None
     lanes.leave(group)
     assert lanes.next_group() is group
-    assert group.pop() is two[1][0]
+    assert group.pop() is two[1].fault

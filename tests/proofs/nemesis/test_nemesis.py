@@ -37,6 +37,12 @@ MISTAKES = {
         "call('ZPOPMAX', ready, want)",
         "S5 at",
     ),
+    "F46": (
+        "redisio/lua/include/hold_back.lua",
+        "if claimed[flow] < limit and (not",
+        "if (not",
+        "ran at once for .* and its limit is 2",
+    ),
 }
 """By the fault that shows it: a file, what stands there, what instead, and a pattern of what is said."""
 

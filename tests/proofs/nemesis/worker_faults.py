@@ -47,7 +47,11 @@ def producer_killed(stage: Stage) -> None:
 @fault("F2", "others take over; what it settles later is refused; it cancels what it ran", thaws=True)
 def worker_frozen(stage: Stage) -> None:
     """Freeze a worker (SIGSTOP) for twice the claim duration, and let it go on."""
-    victim = _victim(stage)
+    freeze_for_two_claims(stage, _victim(stage))
+
+
+def freeze_for_two_claims(stage: Stage, victim: FleetProcess) -> None:
+    """Freeze a worker for twice the claim duration, and let it go on."""
     victim.freeze()
     stage.cause_is_gone()  # what it held is healed by others
     begun = stage.healed_from
