@@ -300,19 +300,46 @@ def test_claims_that_an_older_distq_ended_count_no_longer(
     assert keys(queue) == ["slow/1"]
 
 
+@pytest.mark.parametrize("score", ["0", "-7", "+inf"])
 @pytest.mark.parametrize(
-    "entry", [b"", b"odd", b"slow\0", b"slow\0w", b"slow\0w1234567", b"slow\0k12345678slow/9", b"\xff\0c\0"]
+    "entry",
+    [
+        b"",
+        b"odd",
+        b"slow\0",
+        b"slow\0w",
+        b"slow\0w1234567",
+        b"slow\0k12345678slow/9",
+        b"\xff\0c\0",
+        b"a\0ca/1",
+        b"z\0lz/1",
+    ],
 )
 def test_what_nobody_can_read_of_limits_harms_no_item(
-    bounded: Bounded, connection: Connection, server_time: ServerTime, entry: bytes
+    bounded: Bounded, connection: Connection, server_time: ServerTime, entry: bytes, score: str
 ) -> None:
-    """Each item is claimed once; a look drops what no script wrote."""
+    """Each item is claimed once; a look drops what no script wrote, wherever its score puts it."""
     queue, store = bounded(1), QueueStore(connection, "foos")
     request = first_of(3, queue)
-    connection.execute("ZADD", store.key("flow_items"), 0, entry)
+    connection.execute("ZADD", store.key("flow_items"), score, entry)
     server_time.advance(0.2)
     queue.done(request)
-    assert one_by_one(queue, None, None) == ["slow/1", "slow/2"]
+    assert one_by_one(queue, None, None, server_time=server_time) == ["slow/1", "slow/2"]
+    assert keys(queue) == []
+    assert store.read(("ZCARD", "flow_items")) == [0]
+
+
+@pytest.mark.parametrize(("entry", "score"), [(b"a\0ca/1", "+inf"), (b"z\0cz/1", "-7")])
+def test_claims_count_for_a_limit_whatever_their_scores_are(
+    bounded: Bounded, connection: Connection, server_time: ServerTime, entry: bytes, score: str
+) -> None:
+    """A look puts an entry back to its flow, before it counts."""
+    queue, store = bounded(1), QueueStore(connection, "foos")
+    queue.add("a/1", *slow(3), "z/1")
+    assert sorted(keys(queue)) == ["a/1", "slow/0", "z/1"]
+    assert connection.execute("ZADD", store.key("flow_items"), "XX", "CH", score, entry) == 1
+    queue.add("z/2")
+    server_time.advance(0.2)
     assert keys(queue) == []
 
 

@@ -80,9 +80,19 @@
       end
       if #stale > 2 then call(unpack(stale)) end
     end
+    -- Redis sorts by their bytes only what has one score: another one would hide the entries of other flows.
+    local function even_scores()
+      local even = { 'ZADD', flow_items }
+      for _, range in ipairs({ { '-inf', '(0' }, { '(0', '+inf' } }) do
+        local odd = call('ZRANGEBYSCORE', flow_items, range[1], range[2], 'LIMIT', '0', AT_ONCE)
+        for _, entry in ipairs(odd) do even[#even + 1], even[#even + 2] = '0', entry end
+      end
+      if #even > 2 then call(unpack(even)) end
+    end
     -- What is held back has an entry, and some flows in a row are looked at, so that none waits for the
     -- end of a claim that ended long ago, or for a limit that was raised.
     local function look_at_flows()
+      even_scores()
       local n_held_back, text = call('ZCARD', held_back), looks_from or ''
       for _, from in ipairs(n_held_back > 0 and { 0, now % n_held_back } or {}) do
         local found = call('ZRANGE', held_back, from, from + 9, 'WITHSCORES')
