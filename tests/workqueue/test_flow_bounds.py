@@ -288,6 +288,21 @@ def test_what_is_lost_of_limits_holds_no_item_for_ever(
     assert one_by_one(queue, None, None, None, None, server_time=server_time) == slow(5)[1:]
 
 
+@pytest.mark.parametrize("lost", ["bounded", "fair_by"])
+def test_what_is_held_back_comes_back_where_nothing_says_that_there_was_a_limit(
+    bounded: Bounded, connection: Connection, server_time: ServerTime, lost: str
+) -> None:
+    """Somebody deleted the field, or that the queue is fair, which ends its limits."""
+    queue, store = bounded(1), QueueStore(connection, "foos")
+    request = first_of(5, queue)
+    connection.execute("HDEL", store.key("meta"), lost)
+    if lost == "bounded":
+        queue.fleet_concurrency_per_flow = None
+    server_time.advance(0.2)
+    assert keys(queue) == slow(5)[1:]
+    assert queue.done(request)
+
+
 def test_claims_that_an_older_distq_ended_count_no_longer(
     bounded: Bounded, connection: Connection, server_time: ServerTime
 ) -> None:

@@ -30,6 +30,8 @@ local others = 2 * n_ok
 --- @include check_types
 local limit = by_flow and tonumber(fleet_concurrency_per_flow)
 local n_held_back = 0
+-- where somebody deleted what says that there was a limit, what is held back would stay there
+if ticks and not limit and not bounded and call('EXISTS', held_back) == 1 then bounded = '' end
 if limit or bounded then
   n_held_back = call('ZCARD', held_back)
   call('ZLEXCOUNT', flow_items, '-', '+') -- a user who may not is refused here, before anything is claimed
