@@ -79,7 +79,7 @@ def crowds(
     by_key = defaultdict(list)
     for run in reconciles:
         by_key[run.key].append(run)
-    moments = defaultdict(list)
+    moments: defaultdict[str, list[tuple[float, bool, Reconcile]]] = defaultdict(list)
     for runs in by_key.values():
         for run in runs:
             until = min([_end(run), *(other.began for other in runs if other.fence > run.fence)])
