@@ -72,11 +72,8 @@ def _redelivery(options: argparse.Namespace) -> Redelivery | None:
 def _plans(chosen: list[Fault], options: argparse.Namespace, until: float) -> Iterator[list[Planned]]:
     """Yield one plan for the short profile; for the long one plans of all servers until time is over."""
     if options.profile == "short":
-        limit = options.limit or LIMIT
-        yield [
-            Planned(fault, options.server or fault.server, limit if fault.limited or options.limit else None)
-            for fault in chosen
-        ]
+        limit, for_all = options.limit or LIMIT, options.limit is not None
+        yield [_planned(fault, options.server or fault.server, limit, for_all) for fault in chosen]
         return
     chance = random.Random(options.seed)
     while time.monotonic() < until:
@@ -85,12 +82,16 @@ def _plans(chosen: list[Fault], options: argparse.Namespace, until: float) -> It
 
 
 def _plan(chosen: list[Fault], kind: str, chance: random.Random, limit: int | None) -> Iterator[Planned]:
-    """Yield the faults of one server, half of the time with a limit that was drawn for all that know it."""
-    drawn = limit or chance.choice(LIMITS)
-    for_all = drawn if limit or chance.random() < 0.5 else None
+    """Yield the faults of one server; half of the time those without a limit have one, too."""
+    drawn, for_all = chance.choice(LIMITS), chance.random() < 0.5
     for fault in chosen:
         if kind in fault.servers:
-            yield Planned(fault, kind, drawn if fault.limited else None if fault.older else for_all)
+            yield _planned(fault, kind, limit or drawn, limit is not None or for_all)
+
+
+def _planned(fault: Fault, kind: str, limit: int, for_all: bool) -> Planned:
+    has_limit = fault.limited or (for_all and not fault.older)
+    return Planned(fault, kind, limit if has_limit else None)
 
 
 def _options() -> argparse.Namespace:
@@ -104,7 +105,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--fault", action="append", help="run this one alone, say F12; may be repeated")
     parser.add_argument("--server", choices=KINDS, help="on this one instead of the mix")
     parser.add_argument(
-        "--limit", type=int, help="let the fleet process so many items of a namespace at a time"
+        "--limit", type=int, choices=LIMITS, help="items of a namespace at a time, in each fleet"
     )
     parser.add_argument("--redelivery", type=int, metavar="KILLS", help="also measure it, over so many kills")
     parser.add_argument(
