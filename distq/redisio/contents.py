@@ -35,7 +35,7 @@ def findings(connection: Connection) -> Iterator[str]:
 
 def _of_queue(store: QueueStore) -> Iterator[str]:
     yield from _of_structures(
-        store, [*_MAKES_SENSE, *_FOR_PEOPLE, "flows", "arrivals", "meta", "wake", "trace"]
+        store, [*_MAKES_SENSE, *_FOR_PEOPLE, "flows", "arrivals", "flow_items", "meta", "wake", "trace"]
     )
     if store.read(("TYPE", "streams")) != [b"hash"]:
         return

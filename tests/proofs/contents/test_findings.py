@@ -42,7 +42,8 @@ HASHES = ("claims", "failures", "streams")
 
 
 @pytest.mark.parametrize(
-    "structure", ["ready", "suspects", "dirty", "delayed", "processing", "dead", "sessions", *HASHES]
+    "structure",
+    ["ready", "suspects", "held_back", "dirty", "delayed", "processing", "dead", "sessions", *HASHES],
 )
 def test_each_structure_is_looked_at(live: LiveQueue, structure: str) -> None:
     """The finding names the key, and one example."""
@@ -71,6 +72,14 @@ def test_wrong_types_clocks_and_names_are_found(live: LiveQueue) -> None:
     ]
     (info,) = live.inspector.queues()
     assert f"WRONGTYPE {key} is a string" in str(info.broken)
+
+
+@pytest.mark.parametrize("structure", ["flows", "arrivals", "held_back", "flow_items"])
+def test_wrong_types_of_what_flows_have_are_found(live: LiveQueue, structure: str) -> None:
+    """A turn of a fair queue with a limit stops at them."""
+    live.command("SET", structure, "by hand")
+    (finding,) = contents.findings(live.connection)
+    assert finding.startswith(f"FAIL  {queue_key(NAME, structure)} is a string, where distq keeps a ")
 
 
 @pytest.mark.bound("LOOK_LIMIT")
