@@ -29,10 +29,15 @@ def names(state: str) -> list[str]:
 
 
 class LiveQueue:
-    """The queue, the handle that holds some of its items, and two workers that work it off."""
+    """The queue, the handle that holds some of its items, and two workers that work it off.
 
-    def __init__(self, connection: Connection) -> None:
+    With a ``limit`` it is fair, its workers process so many items of a namespace at a time, and some are held
+    back.
+    """
+
+    def __init__(self, connection: Connection, *, limit: int | None = None) -> None:
         self.connection = connection
+        self._limit = limit
         self.store = QueueStore(connection, NAME)
         self.inspector = Inspector(connection)
         self.processed: list[str] = []
@@ -42,11 +47,14 @@ class LiveQueue:
         self.holder = self.handle()
         self.held: list[Request] = []
         self._fill()
+        if limit is not None:
+            self._hold_back()
 
     def handle(self) -> Queue:
         """Return a handle of the queue."""
         limiter = ItemExponentialFailureRateLimiter(0.01, 0.05)
-        handle = Queue(NAME, redis=self.connection, claim_duration=1.0, rate_limiter=limiter)
+        fair_by = "namespace" if self._limit else None
+        handle = Queue(NAME, self.connection, claim_duration=1.0, rate_limiter=limiter, fair_by=fair_by)
         self.handles.append(handle)
         return handle
 
@@ -65,6 +73,17 @@ class LiveQueue:
         queue.add(*names("delayed"), after=1.0)
         stream = StreamStore(self.connection, NAME, "v1/Pod")
         stream.commit(Commit(epoch="7", after="", new="100", batch="b0", known={"ns/pod": "100"}))
+
+    def _worker(self) -> Queue:
+        worker = self.handle()
+        worker.fleet_concurrency_per_flow = self._limit
+        return worker
+
+    def _hold_back(self) -> None:
+        self.holder.fleet_concurrency_per_flow = self._limit  # it held more before
+        for request in self.holder.turn([], PER_STATE).requests:
+            self.holder.release(request)
+        assert self.command("ZCARD", "held_back") > 0
 
     def add_suspects(self) -> list[str]:
         """Let some items wait apart, as suspects; return their keys."""
@@ -119,7 +138,7 @@ class LiveQueue:
     def start(self) -> None:
         """Start two workers."""
         for _ in range(2):
-            thread = threading.Thread(target=self._work, args=(self.handle(),))
+            thread = threading.Thread(target=self._work, args=(self._worker(),))
             self._threads.append(thread)
             thread.start()
 

@@ -25,6 +25,14 @@ def live(connection: Connection) -> Iterator[LiveQueue]:
     queue.stop()
 
 
+@pytest.fixture
+def limited(connection: Connection) -> Iterator[LiveQueue]:
+    """Make one whose workers process one item of a namespace at a time."""
+    queue = LiveQueue(connection, limit=1)
+    yield queue
+    queue.stop()
+
+
 def _work_off(live: LiveQueue) -> None:
     live.look()
     assert QueueGauges(live.holder)()[-1][2] == 1.0
@@ -125,6 +133,32 @@ def test_garbage_in_meta_stops_no_worker(live: LiveQueue) -> None:
         live.holder.add(f"after/{place}", f"again/{place}5")
         live.expect_all({f"after/{place}", f"again/{place}5"})
     live.expect_all(ALL)
+
+
+@pytest.mark.parametrize("structure", ["held_back", "flow_items"])
+@pytest.mark.parametrize("of", ["what scripts wrote", "what they did not"])
+def test_garbage_scores_of_limits_keep_no_item_from_being_processed(
+    limited: LiveQueue, structure: str, of: str
+) -> None:
+    """Wherever they put a member."""
+    ours = limited.command("ZRANGE", structure, 0, -1)
+    limited.plant_scores(structure, ours if of == "what scripts wrote" else MEMBERS, SCORES[::-1])
+    _work_off(limited)
+    eventually(lambda: limited.command("ZCARD", structure) == 0, f"{structure} is not empty")
+
+
+def test_garbage_in_meta_about_limits_stops_no_worker(limited: LiveQueue) -> None:
+    """Where the next look begins, how far items have entered, and whether the queue is fair."""
+    limited.start()
+    limited.settle_held()
+    for place, text in enumerate(TEXTS):
+        for field in ("bounded", "entered", "fair_by"):
+            limited.command("HSET", "meta", field, text)
+            keys = {f"after/{field}{place}", f"again/{field}{place}5"}
+            limited.holder.add(*keys)
+            limited.expect_all(keys)
+        limited.command("HSET", "meta", "fair_by", "to namespace")
+    limited.expect_all(ALL)
 
 
 def test_garbage_about_workers_and_streams_is_shown_as_unknown(live: LiveQueue) -> None:
