@@ -81,8 +81,8 @@ def log_of_worker_unread(stage: Stage) -> None:
     numbers = iter(range(CHATTY))
 
     def has_done(chatty: int) -> bool:
-        for number in islice(numbers, 1):  # whichever worker takes it
-            stage.add(f"chatty/{number}-{time.monotonic_ns()}")
+        for number in islice(numbers, 1):  # whichever worker takes it, each of its own namespace
+            stage.add(f"chatty-{number}/{time.monotonic_ns()}")
         worker.journal.read_on()
         runs = worker.journal.reconciles.values()
         return sum(run.key.startswith("chatty") and run.kept for run in runs) >= chatty

@@ -209,6 +209,7 @@ def replicas_missing(stage: Stage) -> None:
 def disk_full(stage: Stage) -> None:
     """Let Redis be unable to save, and take no writes for four seconds: MISCONF."""
     blocked = stage.data / "dump.rdb"
+    blocked.unlink(missing_ok=True)  # a server that was a replica has one
     blocked.mkdir()
     (blocked / "in-the-way").touch()
     stage.run("CONFIG", "SET", "save", "3600 1")
