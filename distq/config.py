@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from distq.dns1123 import DNS1123_LABEL, DNS1123_SUBDOMAIN
 from distq.errors import ConfigError
 from distq.mistakes import did_you_mean, suggesting_keywords
 from distq.seconds import parse_seconds
@@ -23,11 +24,6 @@ _URL = re.compile(
 )
 """A URL of Redis whose parts are where they should be."""
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-
-_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
-_NAMESPACE = re.compile(rf"(?!.{{64}}){_LABEL}")
-_OBJECT_NAME = re.compile(rf"(?!.{{254}}){_LABEL}(?:\.{_LABEL})*")
-"""Source: apimachinery util/validation IsDNS1123Label, IsDNS1123Subdomain."""
 
 _MISTYPED = 0.9
 """How alike a variable and a setting must be for it to be mistyped; see ``distq.mistakes.closest``.
@@ -123,10 +119,10 @@ class Settings:
                 f"bad prefix: {self.prefix!r:.80}. "
                 "Use 1 to 63 letters, digits, dots, dashes and underscores, a letter or digit first."
             )
-        for name, form in (("lease_name", _OBJECT_NAME), ("lease_namespace", _NAMESPACE)):
+        for name, form in (("lease_name", DNS1123_SUBDOMAIN), ("lease_namespace", DNS1123_LABEL)):
             text = getattr(self, name)
             if text is not None and not (isinstance(text, str) and form.fullmatch(text)):
-                dots = ", dots" if form is _OBJECT_NAME else ""
+                dots = ", dots" if form is DNS1123_SUBDOMAIN else ""
                 raise ConfigError(f"bad {name}: {text!r:.80}. Use small letters, digits{dots} and dashes.")
         if not self.lease_duration > self.renew_deadline > self.retry_period > 0:
             raise ConfigError(

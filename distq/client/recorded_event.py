@@ -1,15 +1,13 @@
 """An event about an object, as it was recorded and as the API server takes it (core/v1)."""
 
-import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from distq.client.objects import Object, metadata, reference, resource_text, title
+from distq.dns1123 import DNS1123_SUBDOMAIN
 from distq.errors import ConfigError
-
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 
 About = Object | Callable[[], Object | None]
 """An object, or a function that finds it; None where it is gone."""
@@ -27,7 +25,7 @@ class RecordedEvent:
         """Return the event about this object, reported by this component."""
         moment = datetime.fromtimestamp(self.nanoseconds // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         name = f"{reference['name']}.{self.nanoseconds:x}"
-        if len(name) > 253 or not _NAME.fullmatch(name):
+        if not DNS1123_SUBDOMAIN.fullmatch(name):
             name = str(uuid.uuid4())
         return {
             "apiVersion": "v1",

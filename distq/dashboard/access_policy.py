@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from distq.dashboard.proxies import Network, require_header
 from distq.dashboard.users import Person, Role, Users, is_name
+from distq.dns1123 import DNS1123_SUBDOMAIN
 from distq.errors import ConfigError
 
 SHORTEST_SECRET = 16
 
 _URL_PREFIX = re.compile(r"(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
-_HOST = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 
 def is_loopback(host: str) -> bool:
@@ -67,7 +67,7 @@ class AccessPolicy:
         if not _URL_PREFIX.fullmatch(self.url_prefix):
             raise ConfigError(f'bad URL prefix "{self.url_prefix:.60}". Give a path such as /distq.')
         for host in self.allowed_hosts:
-            if not _HOST.fullmatch(host):
+            if not DNS1123_SUBDOMAIN.fullmatch(host):
                 raise ConfigError(
                     f'bad host "{host:.60}". Give a name in lower case, without scheme or port.'
                 )

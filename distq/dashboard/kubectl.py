@@ -2,8 +2,9 @@
 
 import re
 
-_RESOURCE = re.compile(r"(?:([a-z0-9][a-z0-9.-]*)/)?(v[a-z0-9]+)/([A-Z][A-Za-z0-9]*)")
-_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+from distq.dns1123 import DNS1123_LABEL, DNS1123_SUBDOMAIN
+
+_RESOURCE = re.compile(rf"(?:({DNS1123_SUBDOMAIN.pattern})/)?(v[a-z0-9]+)/([A-Z][A-Za-z0-9]*)")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}")
 """Names that a shell takes as they are. Objects have no others, but for a few roles."""
 
@@ -15,7 +16,7 @@ def get_object(resource: str | None, key: str) -> str | None:
     """
     kind = _RESOURCE.fullmatch(resource or "")
     namespace, slash, name = key.rpartition("/")
-    if not kind or not _NAME.fullmatch(name) or (slash and not _NAMESPACE.fullmatch(namespace)):
+    if not kind or not _NAME.fullmatch(name) or (slash and not DNS1123_LABEL.fullmatch(namespace)):
         return None
     full = f"{kind[3]}.{kind[2]}.{kind[1]}" if kind[1] else kind[3]
     return f"kubectl get {full} {f'-n {namespace} ' if namespace else ''}{name}"

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from distq.dns1123 import DNS1123_SUBDOMAIN
 from distq.errors import ConfigError
 
 Labels = Mapping[str, str]
@@ -12,8 +13,7 @@ FEW_PAIRS = 50
 """Labels of one requirement that are looked up in an index; of more, a look at all objects is as good."""
 
 _NAME = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
-_DOMAIN = r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?"
-_KEY = rf"(?:(?=[^/]{{1,253}}/){_DOMAIN}(?:\.{_DOMAIN})*/)?{_NAME}"
+_KEY = rf"(?:{DNS1123_SUBDOMAIN.pattern}/)?{_NAME}"
 _VALUE = rf"(?:{_NAME})?"
 _A_KEY, _A_VALUE = re.compile(_KEY), re.compile(_VALUE)
 _EXISTS = re.compile(rf"(!?)\s*({_KEY})")

@@ -5,14 +5,10 @@ import re
 import sys
 from typing import NamedTuple
 
+from distq.dns1123 import DNS1123_LABEL, DNS1123_SUBDOMAIN
 from distq.errors import ConfigError
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_][A-Za-z0-9]+)*")
-_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-_GROUP = re.compile(rf"{_LABEL}(\.{_LABEL})+")
-_LONGEST = 63
-"""Characters of a plural, which is a DNS label. Source: the validation of CustomResourceDefinitions."""
-
 _LONGEST_GROUP = 180
 """Leaves room for the plural in the name of the definition, which has at most 253."""
 
@@ -36,13 +32,13 @@ def names_of(name: str, group: str) -> Names:
     kind = "".join(part[0].upper() + part[1:] for part in re.split("[-_]", name))
     singular = kind.lower()
     plural = plural_of(singular)
-    if len(plural) > _LONGEST:
-        raise ConfigError(f'bad name "{name}": longer than {_LONGEST} characters. Give a shorter one.')
+    if not DNS1123_LABEL.fullmatch(plural):
+        raise ConfigError(f'bad name "{name}": longer than 63 characters. Give a shorter one.')
     if plural in sys.stdlib_module_names or keyword.iskeyword(plural):
         raise ConfigError(
             f'bad name "{name}": a module "{plural}" would hide Python\'s. Give another, such as My{kind}.'
         )
-    if not _GROUP.fullmatch(group) or len(group) > _LONGEST_GROUP:
+    if not DNS1123_SUBDOMAIN.fullmatch(group) or "." not in group or len(group) > _LONGEST_GROUP:
         raise ConfigError(f'bad group "{group}": no domain. Give one of yours, such as example.com.')
     constant = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", kind).upper()
     return Names(kind, plural, singular, constant, group)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from distq.cli.options import LEASE, LOGS, WORK
 from distq.config import Settings, lease_name
+from distq.dns1123 import DNS1123_LABEL
 from distq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ COMPONENT = "app.kubernetes.io/component"
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,44}[a-z0-9]")
 """Leaves room for "-informer" and for what Kubernetes appends, where a label must hold all of it."""
-
-_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class Installation:
     """Whether an informer has anything to do."""
 
     def __post_init__(self) -> None:
-        if not _NAMESPACE.fullmatch(self.namespace):
+        if not DNS1123_LABEL.fullmatch(self.namespace):
             raise ConfigError(
                 f"bad namespace: {self.namespace!r:.80}. Give small letters, digits and dashes."
             )
