@@ -6,7 +6,6 @@ import logging
 import signal
 import threading
 from collections.abc import Awaitable, Callable
-from types import TracebackType
 from typing import Self
 
 from distq.controller.event_queue import EventQueue, Message
@@ -47,9 +46,7 @@ class Hooks:
             self._loop = self._event_loop.enter()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._on_start or self._on_stop:
             self._event_loop.leave()
 

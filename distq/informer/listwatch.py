@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from types import TracebackType
 from typing import Protocol, Self
 
 from distq.client.client import Client
@@ -37,9 +36,7 @@ class Lines(Protocol):
     def __enter__(self) -> Self:
         """Begin."""
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """End."""
 
     def __iter__(self) -> Iterator[bytes]:

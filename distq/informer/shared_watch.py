@@ -7,7 +7,6 @@ checkpoint.
 
 import threading
 from collections.abc import Iterator
-from types import TracebackType
 from typing import Self
 
 from distq.informer.listwatch import Lines, ListerWatcher
@@ -169,9 +168,7 @@ class Reader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __iter__(self) -> Iterator[bytes]:

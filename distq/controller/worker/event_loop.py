@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import threading
-from types import TracebackType
 
 from distq.controller.worker.loop_watch import LoopWatch
 
@@ -48,9 +47,7 @@ class EventLoop:
     def __enter__(self) -> asyncio.AbstractEventLoop:
         return self.enter()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.leave()
 
     def _start(self) -> None:
