@@ -30,7 +30,6 @@ BATCH = 100
 AT_ONCE = 5_000
 """Items that the queue holds at most, so that it takes less than a megabyte of a Redis in use."""
 
-_TERMINATED = 128 + 15
 _SHARES = {"round trip": 0.1, "batches": 0.35, "singly": 0.35, "wake-up": 0.2}
 _WAKE_UP_TIMEOUT = 5.0
 _ASLEEP_AFTER = 0.02
@@ -61,7 +60,7 @@ def bench(*, settings: Settings, as_json: bool, seconds: float) -> None:
     from distq.redisio.connection import Connection
     from distq.workqueue.queue import Queue
 
-    leave_on_signals(_TERMINATED)
+    leave_on_signals()
     connection = Connection(settings=settings)
     connection.now()  # raises where there is no Redis
     name = f"distq-bench-{secrets.token_hex(4)}"
@@ -86,13 +85,10 @@ def _measured(queue: "Queue", connection: "Connection", seconds: float) -> Itera
         "singly": partial(_cycles, size=1),
         "wake-up": _wake_ups,
     }
-    progress = Progress()
-    try:
+    with Progress() as progress:
         for name, phase in phases.items():
             progress.show(f"measuring: {name}")
             yield from phase(queue, connection, time.monotonic() + seconds * _SHARES[name])
-    finally:
-        progress.end()
 
 
 def _round_trips(queue: "Queue", connection: "Connection", until: float) -> Iterator[Figure]:

@@ -126,19 +126,18 @@ def _in_steps(
     repair: "Repair", step: "Callable[..., RepairStep]", count: int, did: "Outcome"
 ) -> tuple[int, int]:
     """Repair some ``count`` items step by step; return how many were looked at, and how many changed."""
-    progress, looked_at, changed, cursor = Progress(), 0, 0, 0
+    looked_at, changed, cursor = 0, 0, 0
     try:
-        while True:
-            some = step(cursor=cursor)
-            looked_at, changed = looked_at + some.chosen, changed + some.changed
-            if some.cursor is None:
-                return looked_at, changed
-            cursor = some.cursor
-            progress.show(f"{repair}: {bar(looked_at, max(count, looked_at))}")
+        with Progress() as progress:
+            while True:
+                some = step(cursor=cursor)
+                looked_at, changed = looked_at + some.chosen, changed + some.changed
+                if some.cursor is None:
+                    return looked_at, changed
+                cursor = some.cursor
+                progress.show(f"{repair}: {bar(looked_at, max(count, looked_at))}")
     except (DistqError, KeyboardInterrupt) as error:
         how, why = ("failed", f": {error}") if isinstance(error, DistqError) else ("stopped", "")
         did(f"{changed} of {looked_at} changed, then {how}{why}")
         note(f"{repair} {how} after {counted(changed, 'item')}; what is done stays done")
         raise
-    finally:
-        progress.end()

@@ -83,7 +83,7 @@ def with_settings(*groups: tuple[str, ...]) -> Callable[[Callable[..., None]], C
                 flags["log_level"] = "debug"
             settings = Settings.from_env(**flags)
             if show_config:
-                _show(_of_target(settings, parameters.get("target")), as_json)
+                _show(of_target(settings, parameters.get("target")), as_json)
             else:
                 with _logging(settings, libraries=verbose > 1):
                     function(settings=settings, as_json=as_json, **parameters)
@@ -119,7 +119,7 @@ def _option(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return click.option(f"--{name.replace('_', '-')}", name, type=kind, cls=cls, help=f"{text}  [{shown}]")
 
 
-def _of_target(settings: Settings, target: str | None) -> Settings:
+def of_target(settings: Settings, target: str | None) -> Settings:
     """Return the settings with the Lease that a target's informers compete for."""
     if target is None or settings.lease_name is not None:
         return settings

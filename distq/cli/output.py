@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import cache
 from itertools import islice
-from typing import Any, TextIO, get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import click
 
@@ -145,10 +145,11 @@ def _print_note(text: str) -> None:
         click.echo(text, err=True)
 
 
-def lead_nowhere(stream: TextIO) -> None:
-    """Discard what a stream has still to print, and all that follows."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, stream.fileno())
+def lead_nowhere(*descriptors: int) -> None:
+    """Discard what these files have still to print, and all that follows; there is nothing to read."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in descriptors:
+        os.dup2(nowhere, descriptor)
     os.close(nowhere)
 
 
@@ -167,7 +168,7 @@ def printing() -> Iterator[None]:
     except OSError as error:
         if error.errno not in _LOST:
             raise
-        lead_nowhere(sys.stdout)
+        lead_nowhere(sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):
             raise click.exceptions.Exit(0) from None
         why = str(error.strerror).lower()

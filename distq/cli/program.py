@@ -134,7 +134,7 @@ def _flush() -> None:
         try:
             stream.flush()
         except OSError:
-            lead_nowhere(stream)
+            lead_nowhere(stream.fileno())
         except ValueError:  # it is closed
             pass
 

@@ -2,9 +2,11 @@
 
 import sys
 import time
+from typing import Self
 
 import click
 
+from distq.cli.output import note
 from distq.errors import ConfigError
 
 POLL_INTERVAL = 0.2
@@ -24,12 +26,25 @@ def bar(done: int, total: int) -> str:
 
 
 class Progress:
-    """Prints progress: one line that changes on a terminal, else a line each."""
+    """Prints progress within a block: one line that changes on a terminal, else a line each.
 
-    def __init__(self) -> None:
+    Where Ctrl-C ends the block, ``on_interrupt`` is printed: what goes on all the same.
+    """
+
+    def __init__(self, on_interrupt: str = "") -> None:
+        self._on_interrupt = on_interrupt
         self._on_terminal = sys.stderr.isatty()
         self._shown: str | None = None
         self._at = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._on_terminal and self._shown is not None:
+            click.echo(err=True)
+        if kind is KeyboardInterrupt and self._on_interrupt:
+            note(self._on_interrupt)
 
     def show(self, text: str) -> None:
         """Print the text if it is new, or without a terminal after REPEAT_EVERY."""
@@ -38,11 +53,6 @@ class Progress:
             return
         self._shown, self._at = text, now
         click.echo(f"\r{text}   " if self._on_terminal else text, nl=not self._on_terminal, err=True)
-
-    def end(self) -> None:
-        """End the line."""
-        if self._on_terminal and self._shown is not None:
-            click.echo(err=True)
 
 
 def confirm(question: str, yes: bool) -> None:

@@ -40,11 +40,7 @@ def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
     with audited(inspector.connection, "pause", queue, f"pause {queue}") as did:
         did(DID[inspector.pause(queue)])
     if wait:
-        try:
-            _wait_until_idle(inspector, queue)
-        except KeyboardInterrupt:
-            note(f"not waiting any more; {queue} stays paused until: distq resume {queue}")
-            raise
+        _wait_until_idle(inspector, queue)
     processing = require_queue(inspector, queue).processing
     if as_json:
         print_json({"paused": True, "processing": processing})
@@ -70,8 +66,7 @@ def resume(*, settings: Settings, as_json: bool, queue: str) -> None:
 
 def _wait_until_idle(inspector: "Inspector", queue: str) -> None:
     """Return when no item is held; exit 1 where the queue is resumed meanwhile."""
-    progress = Progress()
-    try:
+    with Progress(f"not waiting any more; {queue} stays paused until: distq resume {queue}") as progress:
         while True:
             info = require_queue(inspector, queue)
             if not info.paused:
@@ -80,8 +75,6 @@ def _wait_until_idle(inspector: "Inspector", queue: str) -> None:
             if not info.processing:
                 return
             time.sleep(POLL_INTERVAL)
-    finally:
-        progress.end()
 
 
 @command("distq resync foos --wait")
@@ -124,8 +117,8 @@ def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool, wait: bo
 
 def _wait_until_listed(inspector: "Inspector", queue: str, resynced: int, timeout: float) -> list[str]:
     """Return when all is listed, or the resources that are not when time is up."""
-    progress, until = Progress(), time.monotonic() + timeout
-    try:
+    until = time.monotonic() + timeout
+    with Progress("not waiting any more; the resync goes on") as progress:
         while True:
             streams = inspector.streams(queue)
             listing = [stream.resource for stream in streams if stream.version is None]
@@ -134,11 +127,6 @@ def _wait_until_listed(inspector: "Inspector", queue: str, resynced: int, timeou
             if not listing or time.monotonic() >= until:
                 return listing
             time.sleep(POLL_INTERVAL)
-    except KeyboardInterrupt:
-        note("not waiting any more; the resync goes on")
-        raise
-    finally:
-        progress.end()
 
 
 @command("distq trace on foos --for 10m")

@@ -1,6 +1,5 @@
 """Commands that run a TARGET's controllers: run, informer, worker."""
 
-import dataclasses
 import logging
 import sys
 from typing import TYPE_CHECKING, Any
@@ -8,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distq.cli.help import command
-from distq.cli.options import HTTP, LEASE, WORK, use_kubeconfig, with_kubeconfig, with_settings
+from distq.cli.options import HTTP, LEASE, WORK, of_target, use_kubeconfig, with_kubeconfig, with_settings
 from distq.cli.output import note
-from distq.config import Settings, lease_name
+from distq.config import Settings
 from distq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -72,8 +71,7 @@ def _run(
 
     use_kubeconfig(kubeconfig)
     program = load_program(target)
-    if settings.lease_name is None:
-        settings = dataclasses.replace(settings, lease_name=lease_name(target, settings.prefix))
+    settings = of_target(settings, target)
     if not as_json and settings.log_format == "text":
         for controller in program.controllers:
             note(_describe(controller, settings, workers=workers))

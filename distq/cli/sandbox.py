@@ -20,6 +20,7 @@ from distq.cli.completion import script
 from distq.cli.output import note, print_json
 from distq.cli.signals import leave_on_signals, pass_on, sleep_until_signal, status_of
 from distq.extras import require_extra
+from distq.wording import counted
 
 if TYPE_CHECKING:
     from distq.testing.sandbox import Sandbox
@@ -114,7 +115,7 @@ def _end_programs(started: "Sandbox") -> None:
     """End what the command left behind, before the servers that it uses."""
     ended = started.guard.end_all(but={started.valkey.pid})
     if ended:
-        note(f"# ended {ended} program{'' if ended == 1 else 's'} that still ran inside")
+        note(f"# ended {counted(ended, 'program')} that still ran inside")
 
 
 def _is_interactive(command: Sequence[str]) -> bool:

@@ -7,12 +7,14 @@ import sys
 import threading
 from types import FrameType
 
+from distq.cli.output import lead_nowhere
+
 HUNG_UP = 128 + signal.SIGHUP
 LONGEST_SLEEP = 1.0
 """Seconds that the main thread waits at a time: a signal that another one received does not wake it."""
 
 
-def leave_on_signals(status: int) -> None:
+def leave_on_signals(status: int = 128 + signal.SIGTERM) -> None:
     """Exit through every ``finally``: at SIGTERM with this status, at SIGHUP (not under ``nohup``) with 129.
 
     The first one counts: a window that closes often sends two, and the second must not interrupt the end.
@@ -23,7 +25,7 @@ def leave_on_signals(status: int) -> None:
         for ending in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(ending, signal.SIG_IGN)
         if number == signal.SIGHUP:
-            _replace(terminals)
+            lead_nowhere(*terminals)
         sys.exit(status if number == signal.SIGTERM else HUNG_UP)
 
     signal.signal(signal.SIGTERM, leave)
@@ -67,11 +69,3 @@ def _in_foreground() -> bool:
         return False
     finally:
         os.close(terminal)
-
-
-def _replace(terminals: list[int]) -> None:
-    """Let prints to a closed window succeed."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for descriptor in terminals:
-        os.dup2(nowhere, descriptor)
-    os.close(nowhere)

@@ -43,11 +43,6 @@ class Program:
         return any(controller.watches for controller in self.controllers)
 
 
-def load_controllers(target: str) -> "Sequence[Controller]":
-    """Return the Controllers of a target. Raises as ``load_program``."""
-    return load_program(target).controllers
-
-
 def load_program(target: str) -> Program:
     """Import the target; return its Controllers, which its Manager has, too, where it binds one.
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from distq.cli.program import main as distq
-from distq.cli.target import load_controllers
+from distq.cli.target import load_program
 from distq.config import Settings
 from distq.dashboard.access_policy import AccessPolicy
 from distq.dashboard.users import Person, Users
@@ -72,7 +72,7 @@ def test_commands_are_distqs(name: str) -> None:
     parameters = parse(distq.commands[command], arguments)
     Settings.from_env(service["environment"])
     if "target" in parameters:
-        assert [controller.name for controller in load_controllers(parameters["target"])] == ["foos"]
+        assert [controller.name for controller in load_program(parameters["target"]).controllers] == ["foos"]
         assert parameters["kubeconfig"] == str(KUBECONFIG)
 
 

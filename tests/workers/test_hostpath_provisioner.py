@@ -6,7 +6,7 @@ import pytest
 
 import workers.provisioner
 from distq import key_of
-from distq.cli.target import load_controllers
+from distq.cli.target import load_program
 from distq.testing import Sandbox
 from tests.workers.provisioning import Kubernetes, new_claim, new_class
 from workers.provisioner import IgnoredError, ProvisionController, ProvisioningFinished, ProvisionOptions
@@ -83,7 +83,7 @@ def test_the_directories_of_others_are_left_alone(tmp_path: Path) -> None:
 
 def test_it_is_a_target_with_two_controllers() -> None:
     """``distq run`` and ``distq manifests`` find both."""
-    controllers = load_controllers("workers.provisioner.hostpath")
+    controllers = load_program("workers.provisioner.hostpath").controllers
     assert [each.name for each in controllers] == [
         "example.com-hostpath-claims",
         "example.com-hostpath-volumes",

@@ -12,8 +12,6 @@ from distq.cli.output import note, print_json
 from distq.cli.signals import leave_on_signals
 from distq.extras import require_extra
 
-TERMINATED = 143
-
 
 @command("distq demo --objects 500 --duration 30")
 @click.option("--objects", type=click.IntRange(min=1), default=200, show_default=True)
@@ -33,7 +31,7 @@ def demo(*, objects: int, duration: float, kubeconfig: str | None, as_json: bool
         from distq.cli.demo.performance import Performance
         from distq.cli.demo.stage import Stage
 
-    leave_on_signals(TERMINATED)
+    leave_on_signals()
     with Stage(kubeconfig) as stage:
         try:
             with open_display(as_json=as_json) as display:

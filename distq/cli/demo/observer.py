@@ -7,6 +7,7 @@ from distq.cli.demo.controller import QUEUE
 from distq.cli.demo.display import Display, Row
 from distq.cli.demo.journal import Entry
 from distq.inspector import Inspector, QueueInfo, StreamInfo
+from distq.wording import counted
 
 _ROW_EVERY = 1.5
 
@@ -80,7 +81,7 @@ class Observer:
             self._leads = f"informer-{len(self._leaders)}"
             if len(self._leaders) > 1:
                 self.leader_changes += 1
-                lists = "1 list" if stream.lists == 1 else f"{stream.lists} lists"
+                lists = counted(stream.lists, "list")
                 self.report(f"{self._leads} resumed at version {stream.version}, {lists}")
         if len(self._leaders) > 1:
             self.lists_by_new_leader = max(self.lists_by_new_leader, stream.lists)

@@ -115,11 +115,9 @@ class Performance:
 
     def _kill_worker(self) -> None:
         worker = self._workers[0]
-        worker.kill_in_mid_reconcile(timeout=3.0)
+        worker.kill_in_mid_reconcile()
         cut_short = {entry.key for entry in worker.journal() if entry.end == worker.killed_at}
-        self._observer.report(
-            f"worker-1 killed in the middle of {len(cut_short)} reconcile{'s' * (len(cut_short) != 1)}"
-        )
+        self._observer.report(f"worker-1 killed in the middle of {counted(len(cut_short), 'reconcile')}")
         self._observer.expect_again(cut_short, worker.killed_at or 0.0, self._journals)
 
     def _judge(self) -> Verdict:

@@ -43,15 +43,15 @@ class Process:
         self._process.wait()
         self.killed_at = time.monotonic()
 
-    def kill_in_mid_reconcile(self, timeout: float) -> int:
-        """Kill it while it reconciles something, if it does so in time; return how many keys that were."""
-        deadline = time.monotonic() + timeout
+    def kill_in_mid_reconcile(self) -> None:
+        """Kill it while it reconciles something, or after 3 s without."""
+        deadline = time.monotonic() + 3.0
         while True:
             self._process.send_signal(signal.SIGSTOP)  # nothing ends between the look and the kill
-            running = sum(entry.end is None for entry in read_journal(self._folder, self._process.pid))
+            running = any(entry.end is None for entry in read_journal(self._folder, self._process.pid))
             if running or time.monotonic() > deadline:
                 self.kill()
-                return running
+                return
             self._process.send_signal(signal.SIGCONT)
             time.sleep(0.01)
 

@@ -17,6 +17,7 @@ from distq.redisio.connection import Connection
 from distq.testing.apiserver import EmulatedApiServer
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.guard import Guard
+from distq.wording import counted
 
 NAMESPACE = "distq-demo"
 _STOP_WITHIN = 15.0
@@ -80,7 +81,7 @@ class Stage:
     def what_runs(self) -> str:
         """Return in words what is stopped when the stage is left."""
         roles = Counter(process.role for process in self.processes if process.alive)
-        counts = [f"{count} {role}{'' if count == 1 else 's'}" for role, count in roles.items()]
+        counts = [counted(count, role) for role, count in roles.items()]
         return ", ".join([*counts, "Valkey" if self._api_server is None else "Valkey, the API server"])
 
     def stop_all(self) -> None:

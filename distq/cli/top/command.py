@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from distq.inspector import Inspector, Repair
     from distq.inspector.audit import Outcome
 
-_TERMINATED = 128 + 15
-
 
 class _Question(NamedTuple):
     """A question before a repair; ``act`` does it, and yields progress."""
@@ -48,7 +46,7 @@ def top(*, settings: Settings, as_json: bool, interval: float) -> None:
         raise ConfigError('"distq top" needs a terminal. Use "distq queues --watch", which prints lines.')
     from distq.cli.top.screen import Screen
 
-    leave_on_signals(_TERMINATED)
+    leave_on_signals()
     inspector = inspector_of(settings)
     inspector.queues()  # raises its error before the screen is taken
     with Screen() as screen:
