@@ -7,15 +7,16 @@ What is looked at is what will be called: behind a ``functools.partial`` its fun
 import functools
 import inspect
 import types
-from typing import Any
+from collections.abc import Awaitable
+from typing import Any, TypeVar
 
 from distq.errors import ConfigError
 
-_KINDS = (
-    (inspect.isasyncgenfunction, "an async generator function"),
-    (inspect.isgeneratorfunction, "a generator function"),
-    (inspect.iscoroutinefunction, "an async def"),
-)
+Answer = TypeVar("Answer")
+
+_ASYNC_GENERATOR = (inspect.isasyncgenfunction, "an async generator function")
+_GENERATORS = (_ASYNC_GENERATOR, (inspect.isgeneratorfunction, "a generator function"))
+_COROUTINES = ((inspect.iscoroutinefunction, "an async def"),)
 
 
 def is_async(function: object) -> bool:
@@ -35,60 +36,61 @@ def is_async(function: object) -> bool:
 
 def require_reconcile(function: object) -> None:
     """Refuse what cannot be a reconcile function: a plain function or ``async def`` of one Request."""
-    remedy = "Give a function of one Request."
-    _require_arguments("reconcile", function, 1, remedy)
-    _refuse_kinds("reconcile", function, remedy, *_KINDS[:2])
+    _require("reconcile", function, 1, "Give a function of one Request.", *_GENERATORS)
 
 
 def require_predicate(function: object) -> None:
     """Refuse what cannot be a predicate: any coroutine or generator would count as true."""
-    remedy = "Give plain functions of one Event."
-    _require_arguments("predicate", function, 1, remedy)
-    _refuse_kinds("predicate", function, remedy, *_KINDS)
+    _require("predicate", function, 1, "Give plain functions of one Event.", *_GENERATORS, *_COROUTINES)
 
 
 def require_keys(what: str, function: object, *, arguments: int) -> None:
     """Refuse what cannot return keys; a generator function may yield them."""
     of = "of one object" if arguments else "without arguments"
     remedy = f"Give a plain function {of} that returns keys."
-    _require_arguments(f"keys of {what}", function, arguments, remedy)
-    _refuse_kinds(f"keys of {what}", function, remedy, _KINDS[0], _KINDS[2])
+    _require(f"keys of {what}", function, arguments, remedy, _ASYNC_GENERATOR, *_COROUTINES)
 
 
 def require_of_object(what: str, function: object) -> None:
     """Refuse what cannot return something of one object, now."""
-    remedy = "Give a plain function of one object."
-    _require_arguments(what, function, 1, remedy)
-    _refuse_kinds(what, function, remedy, *_KINDS)
+    _require(what, function, 1, "Give a plain function of one object.", *_GENERATORS, *_COROUTINES)
 
 
 def require_hook(what: str, function: object) -> None:
     """Refuse what cannot be called without arguments, or would do nothing when it is."""
-    remedy = "Give a function without arguments."
-    _require_arguments(what, function, 0, remedy)
-    _refuse_kinds(what, function, remedy, *_KINDS[:2])
+    _require(what, function, 0, "Give a function without arguments.", *_GENERATORS)
 
 
 def require_runnable(function: object) -> None:
     """Refuse what cannot run until it is stopped: a plain function of one Event, or an ``async def``."""
     if is_async(function):
-        _require_arguments("runnable", function, 0, "Give an async def without arguments.")
+        _require("runnable", function, 0, "Give an async def without arguments.")
     else:
-        remedy = "Give a function of one Event, or an async def."
-        _require_arguments("runnable", function, 1, remedy)
-        _refuse_kinds("runnable", function, remedy, *_KINDS[:2])
+        _require("runnable", function, 1, "Give a function of one Event, or an async def.", *_GENERATORS)
 
 
 def require_check(what: str, function: object) -> None:
     """Refuse what cannot be called without arguments by a thread that waits for its answer."""
-    remedy = "Give a plain function without arguments."
-    _require_arguments(what, function, 0, remedy)
-    _refuse_kinds(what, function, remedy, *_KINDS)
+    _require(what, function, 0, "Give a plain function without arguments.", *_GENERATORS, *_COROUTINES)
 
 
 def name_of(function: object) -> str:
     """Return what a log line calls a function."""
     return str(getattr(function, "__qualname__", f"{function!r:.80}"))
+
+
+async def as_coroutine(answer: Awaitable[Answer]) -> Answer:
+    """Return what an awaitable gives: a loop takes coroutines alone."""
+    return await answer
+
+
+def _require(what: str, function: object, arguments: int, remedy: str, *refused: Any) -> None:
+    _require_arguments(what, function, arguments, remedy)
+    while (inner := _called_by(function)) is not None:
+        function = inner
+    for is_one, kind in refused:
+        if is_one(function):
+            raise ConfigError(f"bad {what}: {name_of(function)} is {kind}. {remedy}")
 
 
 def _require_arguments(what: str, function: object, number: int, remedy: str) -> None:
@@ -102,14 +104,6 @@ def _require_arguments(what: str, function: object, number: int, remedy: str) ->
         signature.bind(*[object()] * number)
     except TypeError as error:
         raise ConfigError(f"bad {what}: {name_of(function)}: {error}. {remedy}") from None
-
-
-def _refuse_kinds(what: str, function: object, remedy: str, *kinds: Any) -> None:
-    while (inner := _called_by(function)) is not None:
-        function = inner
-    for is_one, kind in kinds:
-        if is_one(function):
-            raise ConfigError(f"bad {what}: {name_of(function)} is {kind}. {remedy}")
 
 
 def _called_by(function: object) -> Any:

@@ -5,11 +5,11 @@ import inspect
 import logging
 import signal
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Self
 
 from distq.controller.event_queue import EventQueue, Message
-from distq.controller.functions import require_hook
+from distq.controller.functions import as_coroutine, require_hook
 from distq.controller.shutdown import Shutdown
 from distq.controller.worker.event_loop import EventLoop
 from distq.errors import DistqError
@@ -98,13 +98,9 @@ class _Call:
         try:
             answer = self._hook()
             if inspect.isawaitable(answer):
-                asyncio.run_coroutine_threadsafe(_wait_for(answer), self._loop).result()
+                asyncio.run_coroutine_threadsafe(as_coroutine(answer), self._loop).result()
         except BaseException as error:
             self.error = error
             if isinstance(error, DistqError):  # the Manager shows one without its frames
                 _logger.error("%s failed", self._name, exc_info=error)
         self._event_queue.put("called")
-
-
-async def _wait_for(answer: Awaitable[object]) -> None:
-    await answer

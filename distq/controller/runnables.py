@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from distq.controller.functions import is_async, name_of
+from distq.controller.functions import as_coroutine, is_async, name_of
 from distq.controller.worker.event_loop import EventLoop
 from distq.wording import duration
 
@@ -142,7 +142,7 @@ class _Run:
 
     async def _until_its_end(self, answer: Awaitable[object]) -> "asyncio.Task[object]":
         """Run it as a task, and return that when it has ended, also where it takes time to be cancelled."""
-        self._task = task = asyncio.ensure_future(_wait_for(answer))
+        self._task = task = asyncio.ensure_future(as_coroutine(answer))
         if self._stopping.is_set():  # perhaps before there was a task to cancel
             task.cancel()
         await asyncio.wait([task])
@@ -156,7 +156,3 @@ class _Run:
         pause, self._pause = self._pause, min(2 * self._pause, LONGEST_PAUSE)
         _logger.error("%s failed; it begins again in %s", self.name, duration(pause), exc_info=error)
         self._stopping.wait(pause)
-
-
-async def _wait_for(answer: Awaitable[object]) -> object:
-    return await answer
