@@ -281,31 +281,3 @@ class _Candidacy:
     def __init__(self) -> None:
         self.resign = threading.Event()
         self.withdrawn = False
-
-
-def new_candidate(
-    controllers: Sequence[Controller],
-    *,
-    client: Client,
-    lease: str,
-    settings: Settings,
-    metrics: MetricsProvider | None,
-    spans: SpanProvider | None,
-    runnables: Runnables,
-    on_failure: Callable[[BaseException], None],
-) -> Candidate:
-    """Return the candidate for the Lease of that name.
-
-    Raises ConfigError where there is no cluster: now, and not at the first election.
-    """
-    own_namespace = client.namespace
-    return Candidate(
-        [each for each in controllers if isinstance(each.queue, Queue)],
-        client=client,
-        lease=(settings.lease_namespace or own_namespace, lease),
-        settings=settings,
-        metrics=metrics,
-        spans=spans,
-        runnables=runnables,
-        on_failure=on_failure,
-    )

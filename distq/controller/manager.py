@@ -103,7 +103,7 @@ class Manager:
             raise ConfigError(
                 f"bad spans {spans!r:.80}. Give a SpanProvider as OpenTelemetrySpans(), or None."
             )
-        self._open = _Open(settings=settings is None, redis=redis is None)
+        self._has_settings, self._has_redis = settings is not None, redis is not None
         settings = settings or Settings.from_env()
         self._event_queue = EventQueue()
         event_loop = EventLoop()
@@ -216,9 +216,9 @@ class Manager:
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
         parts = self._parts
-        if self._open.settings:
+        if not self._has_settings:
             parts.settings = settings
-            if self._open.redis:
+            if not self._has_redis:
                 parts.connection = Connection(settings=settings)
         elif parts.settings != settings:
             raise ConfigError(
@@ -428,14 +428,6 @@ class Manager:
 
     def _candidates(self) -> "list[Candidate]":
         return [self._candidate] if self._candidate else []
-
-
-@dataclass(frozen=True)
-class _Open:
-    """What the program left open."""
-
-    settings: bool
-    redis: bool
 
 
 @dataclass(frozen=True)

@@ -117,12 +117,12 @@ class Parts:
         self, controllers: Sequence[Controller], *, lease: str, runnables: Runnables
     ) -> "Candidate":
         """Return what competes for the Lease. Raises ConfigError where there is no cluster."""
-        from distq.controller.leading import new_candidate
+        from distq.controller.leading import Candidate
 
-        return new_candidate(
-            controllers,
+        return Candidate(
+            [each for each in controllers if isinstance(each.queue, Queue)],
             client=self.client,
-            lease=lease,
+            lease=(self.settings.lease_namespace or self.client.namespace, lease),
             settings=self.settings,
             metrics=self.metrics,
             spans=self.spans,
