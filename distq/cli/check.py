@@ -106,7 +106,7 @@ class _Needs:
 
 def _needs(target: str, settings: Settings) -> _Needs:
     from distq.cli.target import load_program
-    from distq.controller.watches import Every
+    from distq.controller.watches import resource_watches
 
     program = load_program(target)
     if not program.needs_lease:
@@ -114,8 +114,7 @@ def _needs(target: str, settings: Settings) -> _Needs:
     watched = [
         (watch.resource, namespace)
         for controller in program.controllers
-        for watch in controller.watches
-        if not isinstance(watch, Every)
+        for watch in resource_watches(controller.watches)
         for namespace in watch.namespaces or (None,)
     ]
     lease = (settings.lease_namespace, settings.lease_name or lease_name(target, settings.prefix))

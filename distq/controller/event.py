@@ -2,11 +2,11 @@
 
 from typing import Any, Literal, NoReturn
 
+from distq.client.objects import Object
 from distq.errors import ConfigError
 from distq.informer.objects import LazyObject, Metadata, key_of
 from distq.informer.stored_object import StoredObject
 
-Object = dict[str, Any]
 EventType = Literal["create", "update", "delete", "generic"]
 
 

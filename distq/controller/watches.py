@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from distq.client.objects import Object
 from distq.client.resources import parse_resource
 from distq.controller.functions import require_keys, require_of_object
 from distq.controller.predicate import EventTest, Predicate, all_of
@@ -17,8 +18,6 @@ from distq.mistakes import suggesting_keywords
 from distq.redisio.scores import validate_priority
 from distq.seconds import Duration, in_seconds
 from distq.workqueue.rate_limiters import is_delay
-
-Object = dict[str, Any]
 
 OnError = Literal["park", "stop"]
 
@@ -214,6 +213,11 @@ def group_kind(resource: str) -> tuple[str, str]:
     """Return group and kind of "group/version/Kind" or "version/Kind"; raise ConfigError for other text."""
     api_version, kind = parse_resource(resource)
     return api_version.rpartition("/")[0], kind
+
+
+def resource_watches(watches: Sequence[Watch]) -> list[ResourceWatch]:
+    """Return the watches of resources: all but Every."""
+    return [watch for watch in watches if not isinstance(watch, Every)]
 
 
 def require_list(answer: Iterable[str] | None) -> Iterable[str]:

@@ -73,14 +73,9 @@ class Installation:
     @property
     def watches(self) -> "list[ResourceWatch]":
         """Return all watches of resources."""
-        from distq.controller.watches import Every
+        from distq.controller.watches import resource_watches
 
-        return [
-            watch
-            for controller in self.controllers
-            for watch in controller.watches
-            if not isinstance(watch, Every)
-        ]
+        return [watch for each in self.controllers for watch in resource_watches(each.watches)]
 
     @property
     def redis_variables(self) -> dict[str, str]:

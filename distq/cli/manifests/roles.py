@@ -1,14 +1,10 @@
 """The least rights of an informer and of a worker, derived from the target's watches."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from distq.cli.manifests.access import Access, Plural, Rights
 from distq.cli.manifests.installation import Installation, Manifest, Object
-from distq.client.resources import parse_resource
-
-if TYPE_CHECKING:
-    from distq.controller.watches import ResourceWatch, Watch
+from distq.controller.watches import Every, ResourceWatch, Watch, Watches, group_kind
 
 _GROUP = "rbac.authorization.k8s.io"
 _CHANGES = {"create", "update", "patch", "delete"}
@@ -88,21 +84,17 @@ def _allow_cluster_id(rights: Rights) -> None:
     rights.allow([None], "", "namespaces", "get", name="kube-system")
 
 
-def _calls_functions(watch: "Watch") -> bool:
+def _calls_functions(watch: Watch) -> bool:
     """Return whether an informer calls functions of the target's for it: these may read caches."""
-    from distq.controller.watches import Every, Watches
-
     return isinstance(watch, Every | Watches) or bool(watch.predicates)
 
 
-def _may_list(watch: "ResourceWatch", access: Access) -> bool:
+def _may_list(watch: ResourceWatch, access: Access) -> bool:
     """Return whether the worker lists the one object after such a write, to update its cached reads.
 
     The answer to the write is not enough if the object may be gone, as after the last finalizer, if the
     watch has a field selector, or if the write was in another version.
     """
-    from distq.controller.watches import group_kind
-
     writes = _CHANGES.intersection(access.verbs)
     if group_kind(access.resource) != group_kind(watch.resource) or not writes:
         return False
@@ -110,10 +102,9 @@ def _may_list(watch: "ResourceWatch", access: Access) -> bool:
     return may_end or bool(watch.field_selector) or access.resource != watch.resource
 
 
-def _places(watch: "ResourceWatch") -> Sequence[str | None]:
+def _places(watch: ResourceWatch) -> Sequence[str | None]:
     return watch.namespaces or [None]
 
 
 def _served(resource: str, plural: Plural) -> tuple[str, str]:
-    api_version, _ = parse_resource(resource)
-    return api_version.rpartition("/")[0], plural(resource)
+    return group_kind(resource)[0], plural(resource)

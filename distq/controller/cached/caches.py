@@ -8,7 +8,7 @@ from distq.controller.cached.cache_lister import CacheLister
 from distq.controller.cached.caching import Caching
 from distq.controller.cached.event_context import Place
 from distq.controller.cached.stream_cache import StreamCache
-from distq.controller.watches import Every, Watch, identities
+from distq.controller.watches import Watch, identities, resource_watches
 from distq.errors import ConfigError
 from distq.informer.lister import Lister
 from distq.metrics import CACHE_OVERSIZED, CACHE_UNWRITTEN, Metric, MetricsProvider
@@ -31,7 +31,7 @@ class Caches:
         self._metrics: MetricsProvider | None = None
         self._name = queue.name
         self._connections: tuple[Connection, Connection] | None = None
-        resources = [watch for watch in watches if not isinstance(watch, Every)]
+        resources = resource_watches(watches)
         cached = [watch.resource for watch in resources if watch.cached]
         if cached and not isinstance(queue, Queue):
             raise ConfigError(f"cannot cache {cached[0]}: {queue.name} is not in Redis. Use a Queue.")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.controller.stream.stream_source import StreamSource
-from distq.controller.watches import Every, Watch
+from distq.controller.watches import Watch, resource_watches
 from distq.errors import RedisError
 from distq.redisio.queue_store import QueueStore
 from distq.wording import duration
@@ -16,7 +16,7 @@ _logger = logging.getLogger("distq")
 
 def must_be_in_step(watches: Sequence[Watch]) -> bool:
     """Return whether a reconcile may read one of the watches while it runs for what another handed over."""
-    resources = [watch for watch in watches if not isinstance(watch, Every)]
+    resources = resource_watches(watches)
     streams = sum(len(watch.namespaces or [None]) for watch in resources)
     return streams > 1 and any(watch.cached for watch in resources)
 

@@ -9,7 +9,7 @@ from distq.controller.stream.periodic_source import PeriodicSource
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_cleanup import StreamCleanup
 from distq.controller.stream.stream_source import StreamSource
-from distq.controller.watches import Every, For, Watch, identities
+from distq.controller.watches import Every, For, Watch, identities, resource_watches
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.shared_listwatch import SharedListWatch
 from distq.workqueue.interface import WorkQueue
@@ -29,7 +29,7 @@ def sources(watches: Sequence[Watch], queue: WorkQueue, config: SourceConfig) ->
     """
     owned_by = next((watch.resource for watch in watches if isinstance(watch, For)), "")
     config = replace(config, owned_by=owned_by)
-    resources = [watch for watch in watches if not isinstance(watch, Every)]
+    resources = resource_watches(watches)
     streams = [
         StreamSource(watch, config, identity=identity, namespace=namespace)
         for watch, identity in zip(resources, identities(resources), strict=True)
