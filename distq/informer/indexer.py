@@ -13,6 +13,7 @@ IndexFunc = Callable[[Object], Sequence[str]]
 Objects = list[Object]
 Keys = list[str]
 Stored = list[StoredObject]
+_Indices = dict[str, dict[str, set[str]]]
 
 NAMESPACE_INDEX = "namespace"
 """The name that the index by namespace usually has (client-go NamespaceIndex)."""
@@ -50,7 +51,7 @@ class Indexer:
         self._lock = threading.RLock()
         self._objects: dict[str, StoredObject] = {}
         self._indexers: dict[str, IndexFunc] = {}
-        self._indices: dict[str, dict[str, set[str]]] = {}
+        self._indices: _Indices = {}
         self._version = ""
         self.add_indexers(indexers or {})
 
@@ -101,12 +102,8 @@ class Indexer:
         with self._lock:
             if taken := sorted(self._indexers.keys() & indexers.keys()):
                 raise ConfigError(f"indexer conflict: {', '.join(taken)}. Give another name.")
-            added: dict[str, dict[str, set[str]]] = {name: {} for name in indexers}
-            for stored in self._objects.values():
-                for name, values in values_of(indexers, stored).items():
-                    _put(added[name], values, stored.key)
+            self._indices.update(_indices_of(indexers, self._objects.values()))
             self._indexers.update(indexers)
-            self._indices.update(added)
 
     def get_indexers(self) -> Mapping[str, IndexFunc]:
         """Return the index functions by name."""
@@ -177,10 +174,7 @@ class Indexer:
         """Keep these objects alone."""
         with self._lock:
             kept = {stored.key: stored for stored in objects}
-            indices: dict[str, dict[str, set[str]]] = {name: {} for name in self._indexers}
-            for stored in kept.values():
-                for name, values in values_of(self._indexers, stored).items():
-                    _put(indices[name], values, stored.key)
+            indices = _indices_of(self._indexers, kept.values())
             self._objects, self._indices, self._version = kept, indices, version
 
     def drop(self, key: str, version: str = "") -> None:
@@ -249,6 +243,14 @@ def values_of(indexers: Mapping[str, IndexFunc], stored: StoredObject) -> dict[s
                 f"index {name}: no values of {stored.key}: {type(error).__name__}: {error}"
             ) from error
     return values
+
+
+def _indices_of(indexers: Mapping[str, IndexFunc], objects: Iterable[StoredObject]) -> _Indices:
+    indices: _Indices = {name: {} for name in indexers}
+    for stored in objects:
+        for name, values in values_of(indexers, stored).items():
+            _put(indices[name], values, stored.key)
+    return indices
 
 
 def _put(index: dict[str, set[str]], values: Iterable[str], key: str) -> None:

@@ -6,7 +6,6 @@ often the larger half, which only the API server needs.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
@@ -14,7 +13,7 @@ from distq.client.objects import Object
 from distq.errors import InvalidKey
 from distq.informer.json_depth import decode
 from distq.informer.objects import Metadata, key_of
-from distq.informer.wire import RawObject
+from distq.informer.wire import PARTIAL, WHOLE, RawObject
 
 Transform = Callable[[Object], Object]
 """What a cache makes of each object before it keeps it; it may change the object that it is given."""
@@ -29,12 +28,12 @@ class StoredObject(msgspec.Struct, frozen=True, gc=False):
 
     def decode(self) -> Object:
         """Return the object, a new one each time, which is the caller's to change."""
-        obj: Object = decode(_WHOLE.decode, self.raw, self.key)
+        obj: Object = decode(WHOLE.decode, self.raw, self.key)
         return obj
 
     def metadata(self) -> Metadata:
         """Return the object's metadata alone, which is quicker."""
-        return decode(_META.decode, self.raw, self.key).metadata
+        return decode(PARTIAL.decode, self.raw, self.key).metadata
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +100,6 @@ def keeps_all(transform: Transform | None) -> bool:
     return transform in (None, strip_managed_fields)
 
 
-class _Meta(msgspec.Struct):
-    metadata: Metadata
-
-
-_WHOLE: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
-_META = msgspec.json.Decoder(_Meta)
 _MANAGED_FIELDS = b'"managedFields":'
 _KIND_FIRST = (b'{"kind":', b'{"apiVersion":')
 _PARTIAL_KIND = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'

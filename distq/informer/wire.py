@@ -44,12 +44,12 @@ class RawObject(msgspec.Struct, eq=False, gc=False):
     def metadata(self) -> Metadata:
         """Return the object's metadata, decoded at the first look."""
         if self._metadata is None:
-            self._metadata = decode(_PARTIAL.decode, self.raw, self.key).metadata
+            self._metadata = decode(PARTIAL.decode, self.raw, self.key).metadata
         return self._metadata
 
     def decode(self) -> Object:
         """Return the whole object; lists and partial objects leave its kind out, so it is put back."""
-        whole: Object = decode(_WHOLE.decode, self.raw, self.key)
+        whole: Object = decode(WHOLE.decode, self.raw, self.key)
         return {**whole, "apiVersion": self.resource.api_version, "kind": self.resource.kind}
 
 
@@ -141,10 +141,10 @@ ENDS_LIST = "k8s.io/initial-events-end"
 """The annotation of the bookmark after a streamed list."""
 
 _ANNOTATIONS = msgspec.json.Decoder(dict[str, str] | None)
-_WHOLE: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
+WHOLE: msgspec.json.Decoder[Any] = msgspec.json.Decoder()
 _LIST = msgspec.json.Decoder(_List)
 _NAMED = msgspec.json.Decoder(_Named)
-_PARTIAL = msgspec.json.Decoder(_Partial)
+PARTIAL = msgspec.json.Decoder(_Partial)
 _LINE = msgspec.json.Decoder(_Line)
 _VERSIONED = msgspec.json.Decoder(_Versioned)
 _LED_TO = msgspec.json.Decoder(_LedTo)
