@@ -102,7 +102,7 @@ class WebPages:
             time_range=time_range,
             time_ranges=pictures.TIME_RANGES,
             orders=ORDERS,
-            leader=_leader(found),
+            leader=next((stream.leader for stream in found.streams if stream.gone_since is None), None),
             errors_shown=ERRORS_SHOWN,
             looked_through=LOOKED_THROUGH,
         )
@@ -254,8 +254,3 @@ def page_number(text: str) -> int:
 def _only(view: View, name: str) -> QueueView:
     require_queue([found.info for found in view.queues], name)
     return view.queues[0]
-
-
-def _leader(found: QueueView) -> str | None:
-    """Return the leader's identity; None where there is no leader."""
-    return next((stream.leader for stream in found.streams if stream.gone_since is None), None)

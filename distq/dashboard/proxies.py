@@ -50,7 +50,7 @@ class Proxies:
     ) -> None:
         self._application = application
         self._trusted = trusted
-        self._header = None if header is None else _variable(header)
+        self._header = header and f"HTTP_{header.upper().replace('-', '_')}"
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Answer a request."""
@@ -94,7 +94,3 @@ def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 def _text(value: str) -> str:
     """Return a header's value, which WSGI gives as Latin-1, as the UTF-8 that proxies send."""
     return value.encode("latin-1", errors="replace").decode(errors="replace")
-
-
-def _variable(header: str) -> str:
-    return f"HTTP_{header.upper().replace('-', '_')}"

@@ -133,7 +133,9 @@ class LeaderElector:
             self._announcer.happened("became leader")
             held = self._renew(stop)
         finally:
-            term = self._end_term(over)
+            with self._mutex:
+                term, self._term = self._term, None
+            over.set()
             try:
                 self._config.on_stopped_leading()
             finally:
@@ -171,12 +173,6 @@ class LeaderElector:
 
     def _shall_stop(self, stop: threading.Event) -> bool:
         return stop.is_set() or bool(self._failures)
-
-    def _end_term(self, over: threading.Event) -> LeaderElectionRecord | None:
-        with self._mutex:
-            term, self._term = self._term, None
-        over.set()
-        return term
 
     def _release(self, term: LeaderElectionRecord | None, work: threading.Thread) -> None:
         """Free the lease for others, if the work of the term has ended; within the renew deadline."""

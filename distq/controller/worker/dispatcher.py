@@ -379,7 +379,7 @@ class Dispatcher:
     def _drain(self) -> None:
         """Release what did not start, let the rest finish, and cancel it when the grace period is over."""
         self._settle(self._cancel_pending())
-        self._settle_running(self._deadline_left)
+        self._settle_running(lambda: self._turns.deadline - time.monotonic())
         if self._in_hand:
             self._all_finished = False
             self._executor.cancel_all()
@@ -388,9 +388,6 @@ class Dispatcher:
         self._queue.close()
         self._all_settled = not self._gave_up
         self._executor.close()
-
-    def _deadline_left(self) -> float:
-        return self._turns.deadline - time.monotonic()
 
     def _settle_running(self, left: Callable[[], float]) -> None:
         """Settle what handlers finish until none runs or no time is ``left``."""

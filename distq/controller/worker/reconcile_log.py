@@ -29,7 +29,7 @@ def log_reconcile(name: str, queue: TurnQueue, settlement: Settlement, dispositi
     }
     shown: BaseException | None = None
     if isinstance(outcome, Retry | Park):
-        level, what = logging.WARNING, f"failed: {_one_line(outcome.error).removesuffix('.')}"
+        level, what = logging.WARNING, f"failed: {' '.join(outcome.error.split()).removesuffix('.')}"
         fields["error"] = outcome.error
         if outcome.traceback and (debug or _is_power_of_two(request.attempt)):
             shown, fields["traceback"] = outcome.cause, outcome.traceback
@@ -52,10 +52,6 @@ def log_reconcile(name: str, queue: TurnQueue, settlement: Settlement, dispositi
 
 def _is_power_of_two(number: int) -> bool:
     return number & (number - 1) == 0
-
-
-def _one_line(error: str) -> str:
-    return " ".join(error.split())
 
 
 def _next(name: str, queue: TurnQueue, settlement: Settlement, disposition: Disposition) -> str:
