@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from distq.controller.event import Event
+from distq.controller.event import Event, Object
 from distq.controller.functions import require_predicate
 from distq.errors import ConfigError
 from distq.informer.objects import Metadata
@@ -93,15 +93,16 @@ def _not(answer: bool | None) -> bool | None:
 
 def _changed(part: Callable[[Mapping[str, Any]], Any]) -> Predicate:
     """Filter only updates, by whether a part of the metadata differs from the old object's."""
+    return _differing(lambda event, old: bool(part(event.metadata) != part(old["metadata"])), "metadata")
 
+
+def _differing(differs: Callable[[Event, Object], bool], compares: Compared) -> Predicate:
     def test(event: Event) -> bool | None:
         if event.type != "update":
             return True
-        if event.old is None:
-            return None
-        return bool(part(event.metadata) != part(event.old["metadata"]))
+        return None if event.old is None else differs(event, event.old)
 
-    return Predicate(test, compares="metadata")
+    return Predicate(test, compares)
 
 
 def changed(*paths: str) -> Predicate:
@@ -117,16 +118,7 @@ def changed(*paths: str) -> Predicate:
     parts = [partial(_part, _fields(path)) for path in paths]
     if all(path.startswith("metadata.") for path in paths):
         return _changed(lambda metadata: [part({"metadata": metadata}) for part in parts])
-
-    def test(event: Event) -> bool | None:
-        if event.type != "update":
-            return True
-        if event.old is None:
-            return None
-        new, old = event.object, event.old
-        return any(part(new) != part(old) for part in parts)
-
-    return Predicate(test, compares="object")
+    return _differing(lambda event, old: any(part(event.object) != part(old) for part in parts), "object")
 
 
 generation_changed = _changed(lambda metadata: metadata.get("generation"))

@@ -45,7 +45,6 @@ class _Member:
         return self._present
 
     def page(self, next_token: str = "", *, limit: int = PAGE_SIZE) -> Page:
-        """Return a page of the present list, or the one that ``next_token`` names."""
         return self._pages.page(self, next_token, limit)
 
     def watch(self, version: str, *, stream_list: bool = False, brief: bool = False) -> Lines:
@@ -66,7 +65,6 @@ class _Member:
         return reader
 
     def decode(self, line: bytes) -> WatchEvent:
-        """Decode a line of a watch; raise what an ERROR event reports."""
         try:
             return self._list_watch.decode(line)
         except ApiError:

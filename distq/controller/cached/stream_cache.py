@@ -34,21 +34,6 @@ Answer = TypeVar("Answer")
 logger = logging.getLogger("distq")
 
 
-class _Waiting:
-    """A wait for a cache, from a moment on; it is logged once."""
-
-    def __init__(self, began: float, timeout: float) -> None:
-        self.deadline = began + timeout
-        self._log_at = began + LOGGED_AFTER
-
-    def is_to_be_logged(self, now: float) -> bool:
-        """Return whether it is time, the first time that it is."""
-        if now < self._log_at:
-            return False
-        self._log_at = math.inf
-        return True
-
-
 class StreamCache:
     """The cache of a watch in all its namespaces, or in one of them.
 
@@ -121,7 +106,8 @@ class StreamCache:
     def _read_later(self, ask: Callable[[ObjectCache], Answer], record: StreamRecord | None) -> Answer:
         """Wait until the cache is complete, but not in its own stream while that hands over its objects."""
         stream = event_context.current()
-        waiting = _Waiting(self._clock.monotonic(), self._timeout)
+        what, within = self.watch.resource, duration(self._timeout)
+        began, log_after = self._clock.monotonic(), LOGGED_AFTER
         with stream.waiting_for(self.place) if stream else nullcontext():
             while True:
                 partly = stream is not None and stream.waits_for_itself(self.place)
@@ -129,23 +115,22 @@ class StreamCache:
                     return ask(self._cache(partly=partly))
                 except CacheIncomplete as incomplete:
                     record, self._found = incomplete.record or record, None
-                self._pause(waiting, record)
+                ended = self._pause()
+                lasted = self._clock.monotonic() - began
+                if lasted >= log_after:
+                    logger.warning(
+                        "%s: waiting up to %s for its cache: %s", what, within, self._cause(record)
+                    )
+                    log_after = math.inf
+                if ended or lasted >= self._timeout:
+                    waited = "" if ended else f" after {within}"
+                    raise CacheNotSynced(f"{what}: not synced{waited}: {self._cause(record)}")
 
-    def _pause(self, waiting: "_Waiting", record: StreamRecord | None) -> None:
+    def _pause(self) -> bool:
+        """Wait a moment; return whether what waits has ended."""
         request, stream = current_request(), event_context.current()
         ended = request.cancelled if request else stream.stopped if stream else threading.Event()
-        self._clock.wait(ended, LOOK_EVERY)
-        now = self._clock.monotonic()
-        if waiting.is_to_be_logged(now):
-            logger.warning(
-                "%s: waiting up to %s for its cache: %s",
-                self.watch.resource,
-                duration(self._timeout),
-                self._cause(record),
-            )
-        if ended.is_set() or now >= waiting.deadline:
-            waited = "" if ended.is_set() else f" after {duration(self._timeout)}"
-            raise CacheNotSynced(f"{self.watch.resource}: not synced{waited}: {self._cause(record)}")
+        return self._clock.wait(ended, LOOK_EVERY)
 
     def _cache(self, *, partly: bool = False, asked: Connection | None = None) -> ObjectCache:
         """Return what reads the cache, ``partly`` an incomplete one, too; CacheIncomplete without any.
