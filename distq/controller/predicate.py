@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
-from distq.controller.event import Event, Object
+from distq.client.objects import Object
+from distq.controller.event import Event
 from distq.controller.functions import require_predicate
 from distq.errors import ConfigError
 from distq.informer.objects import Metadata

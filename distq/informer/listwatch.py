@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from types import TracebackType
 from typing import Protocol, Self
 
 from distq.client.client import Client
@@ -36,7 +37,9 @@ class Lines(Protocol):
     def __enter__(self) -> Self:
         """Begin."""
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """End."""
 
     def __iter__(self) -> Iterator[bytes]:

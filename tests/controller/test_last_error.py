@@ -2,8 +2,9 @@
 
 import pytest
 
+from distq.client.objects import Object
 from distq.controller.stream.last_error import LONGEST, LastError
-from distq.controller.watches import Object, Watches
+from distq.controller.watches import Watches
 from distq.errors import ApiError
 from distq.inspector import Inspector, StreamInfo
 from distq.redisio.connection import Connection

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from distq.client.objects import Object
 from distq.controller.event import Event
 from distq.controller.predicate import Predicate
 from distq.controller.stream import failure_log
-from distq.controller.watches import For, Object, Watches
+from distq.controller.watches import For, Watches
 from distq.errors import CacheNotSynced, ConfigError, RedisUnavailable
 from distq.inspector import Inspector
 from distq.inspector.info import ItemInfo

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from distq.controller.event import Event, Object
+from distq.client.objects import Object
+from distq.controller.event import Event
 from distq.controller.predicate import (
     Predicate,
     all_of,

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import pytest
 
 from distq.client.client import Client
+from distq.client.objects import Object
 from distq.config import Settings
 from distq.controller import process_health, shutdown
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
-from distq.controller.watches import Object, Watch, Watches
+from distq.controller.watches import Watch, Watches
 from distq.errors import Stalled
 from distq.metrics import STREAM_COMMITS, WORK_DURATION, Labels, Metric, Sample
 from distq.redisio.connection import Connection

@@ -4,10 +4,11 @@ from collections.abc import Iterable
 
 import pytest
 
+from distq.client.objects import Object
 from distq.controller.event import Event
 from distq.controller.predicate import Predicate, labels_changed, matches_labels
 from distq.controller.stream.committer import Committer
-from distq.controller.watches import For, Object, Owns, Watches
+from distq.controller.watches import For, Owns, Watches
 from distq.redisio.commit import Commit
 from tests.controller.leading import ON_ALL_SERVERS, Scene
 from tests.support.eventually import eventually

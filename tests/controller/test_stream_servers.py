@@ -6,7 +6,8 @@ from functools import partial
 
 import pytest
 
-from distq.controller.watches import For, Object, Owns, Watches
+from distq.client.objects import Object
+from distq.controller.watches import For, Owns, Watches
 from distq.errors import NotFound
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import stream_records

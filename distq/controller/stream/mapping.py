@@ -9,8 +9,9 @@ import logging
 from collections.abc import Callable, Iterable
 
 from distq.client.client import Client
+from distq.client.objects import Object
 from distq.controller.event import Event
-from distq.controller.watches import Object, Owns, ResourceWatch, Watches, group_kind, require_list
+from distq.controller.watches import Owns, ResourceWatch, Watches, group_kind, require_list
 from distq.errors import InvalidKey
 from distq.informer.objects import OwnerReference
 from distq.redisio.keys import validate_key
