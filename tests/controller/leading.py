@@ -14,6 +14,7 @@ from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, ResourceWatch, identities
 from distq.errors import Expired
+from distq.metrics import STREAM_FAILURES
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import StreamRecord
@@ -21,6 +22,7 @@ from distq.redisio.scores import decode_order
 from distq.redisio.stream_store import StreamStore, stream_records
 from tests.support.api_servers import ApiServer, EmulatedServer
 from tests.support.eventually import eventually
+from tests.support.recorded_metrics import RecordedMetrics
 from tests.support.recording import RecordingClient
 
 QUEUE = "foos"
@@ -54,8 +56,14 @@ class Leader:
     stream: StreamSource
     client: RecordingClient
     term: Term
+    metrics: RecordedMetrics
     error: BaseException | None = None
     stopped: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def failures(self) -> int:
+        """Return how often a function of the watch failed since the start."""
+        return self.metrics.counters[STREAM_FAILURES, (QUEUE, self.stream.resource)]
 
     def start(self) -> None:
         """Begin to lead."""
@@ -110,17 +118,18 @@ class Scene:
             client.refusals.append(Expired("too old resource version", status=410, reason="Expired"))
             self._expired = False
         term = Term(epoch, f"leader-{epoch}", began=clock.monotonic())
+        metrics = RecordedMetrics()
         settings = SourceConfig(
             connection=connection or self.connection,
             client=client,
             leadership=term,
             clock=clock,
+            metrics=metrics,
             **{"queue": QUEUE, "owner": "default/distq-foos", **config},
         )
         (identity,) = identities([watch])
-        return Leader(
-            StreamSource(watch, settings, identity=identity, namespace=self.namespace), client, term
-        )
+        stream = StreamSource(watch, settings, identity=identity, namespace=self.namespace)
+        return Leader(stream, client, term, metrics)
 
     @contextmanager
     def leading(self, watch: ResourceWatch | None = None, **options: Any) -> Iterator[Leader]:

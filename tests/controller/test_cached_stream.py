@@ -426,7 +426,7 @@ def test_a_redis_that_moved_in_the_midst_of_a_function_is_no_failure_of_it(scene
     with scene.leading(secrets), scene.leading(maps) as leader:
         create(scene, "a")
         eventually(lambda: scene.has("a"))
-        assert leader.stream.failures == 0
+        assert leader.failures == 0
     assert QueueStore(scene.connection, QUEUE).read(("ZCARD", "dead")) == [0]
 
 

@@ -55,7 +55,7 @@ def test_an_update_that_leaves_the_compared_part_alone_is_dropped(scene: Scene) 
         for name in ("listed", "created"):
             paint(scene, name, color="blue")
         assert handed_over(scene) == {"listed", "created"}
-        assert leader.stream.failures == 0
+        assert leader.failures == 0
 
 
 def test_an_own_write_is_compared_with_what_was_before_it(scene: Scene) -> None:
@@ -141,7 +141,7 @@ def test_a_change_that_another_function_failed_on_is_not_swallowed(scene: Scene,
         assert handed_over(scene) == {"a"}
         paint(scene, "a", color="blue", size="1")
         eventually(lambda: Inspector(scene.connection).count(QUEUE, state="dead") == 1)
-        assert leader.stream.failures == 1
+        assert leader.failures == 1
         if not epoch:
             paint(scene, "a", size="2")
             assert handed_over(scene) == {"a"}
@@ -210,4 +210,4 @@ def test_what_cannot_be_read_in_the_cache_is_compared_with_nothing(
         version = paint(scene, "a", size=garbage)["metadata"]["resourceVersion"]
         with scene.leading(watch, epoch=str(len(garbage))) as successor:
             assert handed_over(scene) == {"a"}
-            assert successor.stream.failures == 0
+            assert successor.failures == 0

@@ -14,11 +14,9 @@ from distq.controller.watches import For, Watches
 from distq.errors import CacheNotSynced, ConfigError, RedisUnavailable
 from distq.inspector import Inspector
 from distq.inspector.info import ItemInfo
-from distq.metrics import STREAM_FAILURES
 from distq.redisio.queue_store import QueueStore
 from tests.controller.leading import ON_ALL_SERVERS, QUEUE, Scene
 from tests.support.eventually import eventually
-from tests.support.recorded_metrics import RecordedMetrics
 from tests.support.samples import config_map
 
 ONCE = pytest.mark.parametrize(
@@ -71,7 +69,7 @@ def test_an_object_that_a_predicate_fails_on_is_dead_and_stops_no_other(scene: S
         assert (item.key, item.reason, item.failures) == (scene.key("bad"), "routing", 0)
         assert item.last_error == "For v1/ConfigMap: KeyError: 'data'"
         assert "in has_targets" in (item.traceback or "")
-        assert leader.stream.failures == 1
+        assert leader.failures == 1
 
 
 @ON_ALL_SERVERS
@@ -142,7 +140,7 @@ def test_a_deletion_removes_the_dead_item_though_the_function_fails(
         bare(scene, "bad")
         eventually(lambda: len(dead(scene)) == 1)
         scene.leader().client.delete(CONFIG_MAPS, scene.key("bad"))
-        eventually(lambda: leader.stream.failures == 2 and scene.pending() == own and not scene.known())
+        eventually(lambda: leader.failures == 2 and scene.pending() == own and not scene.known())
         assert dead(scene) == {}
 
 
@@ -169,7 +167,7 @@ def test_a_pending_object_that_fails_keeps_its_try(scene: Scene) -> None:
         write(scene, "a", targets="x")
         eventually(lambda: scene.pending() == {scene.key("a"): 0})
         write(scene, "a")
-        eventually(lambda: leader.stream.failures == 1)
+        eventually(lambda: leader.failures == 1)
         assert scene.pending() == {scene.key("a"): 0}
         assert dead(scene) == {}
 
@@ -205,7 +203,7 @@ def test_an_outage_parks_nothing(scene: Scene, outage: Exception) -> None:
 
     with scene.leading(For(CONFIG_MAPS, predicates=asks)) as leader:
         write(scene, "a")
-        eventually(lambda: leader.stream.failures >= 2)
+        eventually(lambda: leader.failures >= 2)
         assert dead(scene) == {}
         away = False
         eventually(lambda: scene.pending() == {scene.key("a"): 0})
@@ -240,12 +238,11 @@ def test_a_thousand_bad_objects_are_one_line_of_the_log(
 ) -> None:
     """All are dead and counted; one is logged in full, the others in number, a minute later at least."""
     caplog.set_level(logging.ERROR, failure_log.__name__)
-    client, metrics = scene.leader().client, RecordedMetrics()
+    client = scene.leader().client
     for number in range(1000):
         client.create(config_map(scene.namespace, f"bad-{number}", other="x"))
-    with scene.leading(Watches(CONFIG_MAPS, targets), metrics=metrics) as leader:
-        assert leader.stream.failures == 1000
-        assert metrics.counters[STREAM_FAILURES, (QUEUE, CONFIG_MAPS)] == 1000
+    with scene.leading(Watches(CONFIG_MAPS, targets)) as leader:
+        assert leader.failures == 1000
     assert Inspector(scene.connection).count(QUEUE, state="dead") == 1000
     logged = [record for record in caplog.records if record.name == failure_log.__name__]
     assert len(logged) == 1

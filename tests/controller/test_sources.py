@@ -229,7 +229,7 @@ def test_every_enqueues_each_period(scene: Scene) -> None:
     thread.join(10)
 
 
-def test_every_outlives_its_function(scene: Scene) -> None:
+def test_every_outlives_its_function(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     """A function that raises is called again, sooner than the period."""
     clock = FakeClock()
     calls: list[int] = []
@@ -245,7 +245,7 @@ def test_every_outlives_its_function(scene: Scene) -> None:
     thread = threading.Thread(target=period.run, args=(stop,), daemon=True)
     thread.start()
     eventually(lambda: clock.waiters() == 1)
-    assert period.failures == 1
+    assert [record.getMessage() for record in caplog.records] == [f"{QUEUE}: {period} failed"]
     clock.step(2)
     eventually(lambda: scene.pending() == {"a": LOW})
     stop.set()
@@ -273,7 +273,7 @@ def test_every_leaves_dead_items_alone(scene: Scene) -> None:
     thread.join(10)
 
 
-def test_every_refuses_a_text_for_a_list(scene: Scene) -> None:
+def test_every_refuses_a_text_for_a_list(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
     """Its letters would be enqueued, without an error."""
     clock = FakeClock()
     period = PeriodicSource(
@@ -283,7 +283,7 @@ def test_every_refuses_a_text_for_a_list(scene: Scene) -> None:
     thread = threading.Thread(target=period.run, args=(stop,), daemon=True)
     thread.start()
     eventually(lambda: clock.waiters() == 1)
-    assert period.failures == 1
+    assert [record.getMessage() for record in caplog.records] == [f"{QUEUE}: {period} failed"]
     assert scene.pending() == {}
     stop.set()
     thread.join(10)

@@ -135,7 +135,7 @@ def test_an_object_whose_name_is_no_key_stops_no_other(scene: Scene, name: str, 
             metadata = {"namespace": scene.namespace, "name": each}
             client.create({"apiVersion": api_version, "kind": kind, "metadata": metadata})
         eventually(lambda: scene.take() == {scene.key("good"): 0})
-        assert leader.stream.failures == 1
+        assert leader.failures == 1
     client.delete(role, scene.key(name))
     scene.expire()
     with scene.leading(watch, epoch="2"):
@@ -253,7 +253,7 @@ def test_a_function_that_raises_stops_its_stream_until_it_works(
     for name in "abc":
         aim(scene, name)
     with scene.leading(watch, epoch="2") as leader:
-        eventually(lambda: leader.stream.failures >= 2)
+        eventually(lambda: leader.failures >= 2)
         assert scene.pending() == {"a": 0}
         assert f"failed on {scene.key('b')}" in caplog.text
         broken = False
@@ -279,10 +279,10 @@ def test_lag_grows_while_a_function_raises(scene: Scene) -> None:
         assert leader.stream.lag == 0
         aim(scene, "a")
         aim(scene, "b")
-        eventually(lambda: leader.stream.failures >= 2)
+        eventually(lambda: leader.failures >= 2)
         before = leader.stream.lag
         assert before > 0
-        eventually(lambda: leader.stream.failures >= 3)
+        eventually(lambda: leader.failures >= 3)
         assert leader.stream.lag > before
         eventually(lambda: recorded_lag() > before)
         broken = False
@@ -302,7 +302,7 @@ def test_a_function_that_raises_on_a_list_stops_the_list(scene: Scene) -> None:
     aim(scene, "a")
     leader = scene.leader(Watches(CONFIG_MAPS, keys, on_error="stop"))
     leader.start()
-    eventually(lambda: leader.stream.failures >= 2)
+    eventually(lambda: leader.failures >= 2)
     assert not leader.stream.synced
     broken = False
     eventually(lambda: leader.stream.synced)

@@ -88,7 +88,7 @@ def test_an_object_that_an_index_function_fails_on_is_dead_and_shown_whole(scene
         assert found is not None
         assert found["data"]["size"] == size
         assert names(reader.list()) == {"a", "b"}
-        assert leader.stream.failures == 1
+        assert leader.failures == 1
         write(scene, "a", size="3")
         eventually(lambda: scene.has("a", "b"))
         assert names(reader.by_index("size", "3")) == {"a"}
@@ -133,7 +133,7 @@ def test_a_mapped_object_that_no_index_has_is_dead_under_a_name_of_its_own(scene
     write(scene, "later", size="1")
     scene.expire()
     with scene.leading(watch, epoch="2") as leader:
-        assert leader.stream.failures == 1
+        assert leader.failures == 1
         assert len(dead(scene)) == 1
         assert scene.take().keys() == {"l"}
         write(scene, "a", size="2")
@@ -204,7 +204,7 @@ def test_with_stop_the_stream_waits_before_an_object_that_cannot_be_kept(scene: 
     with scene.leading(cached(scene, on_error="stop", **options)) as leader:
         for name in "abc":
             write(scene, name)
-        eventually(lambda: leader.stream.failures >= 2)
+        eventually(lambda: leader.failures >= 2)
         assert scene.has("a")
         assert entries(scene).keys() == {"a"}
         broken = False
@@ -229,7 +229,7 @@ def test_an_outage_of_what_such_a_function_asks_parks_nothing(
     function: Callable[[Object], Any] | dict[str, Any] = asks if kind == "transform" else {"x": asks}
     with scene.leading(cached(scene, **{kind: function})) as leader:
         write(scene, "a")
-        eventually(lambda: leader.stream.failures >= 2)
+        eventually(lambda: leader.failures >= 2)
         assert dead(scene) == {}
         away = False
         eventually(lambda: scene.has("a"))

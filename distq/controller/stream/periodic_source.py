@@ -22,7 +22,6 @@ class PeriodicSource:
     """Enqueues the keys of an Every, each period."""
 
     def __init__(self, every: Every, queue: WorkQueue, config: SourceConfig) -> None:
-        self.failures = 0
         self._every = every
         self._queue = queue
         self._store = QueueStore(config.connection, config.queue)
@@ -42,7 +41,6 @@ class PeriodicSource:
                 self._enqueue()
             except BaseException:  # the program's own function, which may call sys.exit
                 self._require_term()
-                self.failures += 1
                 logger.exception("%s: %s failed", self._queue.name, self)
                 next_time = min(next_time, self._clock.monotonic() + backoff.delay())
             self._clock.wait(stop, max(0.0, next_time - self._clock.monotonic()))

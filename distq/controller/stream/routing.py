@@ -81,7 +81,6 @@ class Router:
         failed: Callable[[], None],
         clock: Clock,
     ) -> None:
-        self.failures = 0
         self.routed_at = -math.inf
         """The monotonic time at which the last object came."""
         self.mapped = mapped_keys is not None
@@ -120,7 +119,7 @@ class Router:
 
     def leave_out(self, obj: RawObject, of: str = "all") -> None:
         """Count and log that an object is left out, since its name, or all of it, cannot be read."""
-        self._count()
+        self._failed()
         self._log.left_out(obj, of)
 
     def route(
@@ -271,16 +270,12 @@ class Router:
         _unwind()
         if self._watch.on_error == "stop" or _is_outage(error):
             raise self._stopped_by(error, obj) from error
-        self._count()
+        self._failed()
 
     def _stopped_by(self, error: BaseException, obj: RawObject | StoredObject) -> RoutingError:
-        self._count()
+        self._failed()
         self._log.stopped(error, obj)
         return RoutingError(f"no keys of {obj.key}: {error_text(error)}")
-
-    def _count(self) -> None:
-        self.failures += 1
-        self._failed()
 
 
 def _unwind() -> None:

@@ -166,11 +166,6 @@ class StreamSource:
             moments += [self._router.routed_at, self._committer.tried_at]
         return self._clock.monotonic() - max(moments)
 
-    @property
-    def failures(self) -> int:
-        """Return how often a function of the watch failed since the start."""
-        return self._router.failures if self._opened else 0
-
     # The sink: called by the Reflector, in one thread.
 
     def position(self) -> str:
