@@ -160,6 +160,12 @@ def test_all_names_come_from_one_word(name: str, kind: str, plural: str, constan
     )
 
 
+@pytest.mark.parametrize("group", ["a.b", "9.example.com", f"{'a' * 64}.example.com", "a" * 178 + ".b"])
+def test_a_group_is_any_domain_that_api_servers_take(group: str) -> None:
+    """They limit the whole name, and no label of it."""
+    assert names_of("Backup", group).group == group
+
+
 @pytest.mark.parametrize(
     ("name", "group", "message"),
     [
@@ -174,6 +180,8 @@ def test_all_names_come_from_one_word(name: str, kind: str, plural: str, constan
         ("Backup", "example", "bad group"),
         ("Backup", "Example.com", "bad group"),
         ("Backup", "-a.com", "bad group"),
+        ("Backup", "a..com", "bad group"),
+        ("Backup", "a-.com", "bad group"),
         ("Backup", f"{'a.' * 100}com", "bad group"),
     ],
 )

@@ -54,6 +54,7 @@ def test_without_a_login_only_loopback_is_bound(host: str, users: Users) -> None
         ({"url_prefix": "/a\r\nSet-Cookie: x"}, "bad URL prefix"),
         ({"allowed_hosts": ["https://a.example"]}, "bad host"),
         ({"allowed_hosts": ["*"]}, "bad host"),
+        ({"allowed_hosts": ["a" * 254]}, "bad host"),
         ({"secret": b"short"}, "bad secret: 5 bytes"),
     ],
 )
