@@ -219,7 +219,7 @@ class RedisSession:
     def _answer(self, calls: Sequence[PendingCall]) -> None:
         """Settle the entries of all calls, claim the items they lack beyond the spare ones, and answer."""
         ledger, client = self.ledger, self.client
-        claimed = client.resolve_doubt()
+        wait = client.resolve_doubt()
         if ledger.spare:
             ledger.leave_cancelled(self.clock.monotonic())
         entries, want, ahead = list[Entry](), 0, 0
@@ -230,11 +230,8 @@ class RedisSession:
         stopped, too_late = self._stopped, bool(client.session) and client.deadline.is_over()
         claims = not stopped and not too_late and ledger.may_claim(sent)
         missing = want + ahead - len(ledger.spare) if claims else 0
-        wait = 0.0
-        is_known = not sent and missing <= 0 and bool(entries or (want and claims))
-        if claimed is not None and not sent and claims and len(claimed.requests) < want:
-            wait = claimed.wait
-        elif not is_known and (client.session or sent or not stopped):
+        is_known = not sent and (wait > 0 if missing > 0 else bool(entries or (want and claims)))
+        if not is_known and (client.session or sent or not stopped):
             wait = client.send(sent, missing if missing > 0 else 0)
         if ledger.draining or too_late:
             wait = _RESTING_WAIT

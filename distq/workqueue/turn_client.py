@@ -292,22 +292,24 @@ class TurnClient:
 
     # What Redis has
 
-    def resolve_doubt(self) -> TurnReply | None:
+    def resolve_doubt(self) -> float:
         """Ask again for a lost reply; its dispositions are kept for repeated calls.
 
-        Returns that of a turn which claimed at the end of a wait.
+        Return how many seconds a consumer that wants more may sleep; 0 unless the turn came at the end of a
+        wait, in time, and found less than it wanted.
         """
         doubted = self._in_doubt
         if doubted is None:
-            return None
+            return 0.0
         follow_up = doubted.follow_up
         if follow_up is not None and follow_up.reply is not None:
-            return self._take(doubted, follow_up.reply)
+            reply = self._take(doubted, follow_up.reply)
+            return 0.0 if reply is None else reply.wait
         if follow_up is not None:  # a caller that does not wait: from now on it claims nothing
             doubted.inputs["want"] = "0"
         if self._run(doubted) is None and not self.session:
             self._leave_unknown(doubted)
-        return None
+        return 0.0
 
     def _leave_unknown(self, sent: SentTurn) -> None:
         """Keep ``unknown`` for the settlements; an add is repeated instead."""

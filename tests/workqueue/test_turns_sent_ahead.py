@@ -189,3 +189,40 @@ def test_an_interrupted_get_gives_back_what_the_end_of_its_wait_claims(
         waiting.queue.get()
     eventually(lambda: not nothing_to_claim(queue), "another handle claims it", timeout=SOON)
     queue.close()
+
+
+def _come_late(queue: Queue, connection: Connection) -> None:
+    """Let the turn that a handle sends ahead come ten seconds after its last one."""
+    follow_up = queue._session._claim_after_wait(60.0)
+    assert follow_up is not None
+    name, sha, *arguments = follow_up.command
+    time_at = arguments.index(str(connection.server_time))
+    connection.server_time += 10_000_000
+    arguments[time_at] = str(connection.server_time)
+    follow_up.reply = connection.execute(name, sha, *arguments)
+
+
+def test_a_turn_that_comes_late_wakes_no_other_consumer(connection: Connection, queue: Queue) -> None:
+    """Its process makes another one at once. Otherwise one add would wake all that wait for as long."""
+    connection.server_time = 1_795_000_000_000_000
+    consumer = Queue("foos", connection)
+    assert not consumer.turn([], 1).requests
+    queue.add("a")
+    assert connection.execute("LPOP", "distq:{foos}:wake") == b"1"  # as its pop does
+    _come_late(consumer, connection)
+    assert connection.execute("LLEN", "distq:{foos}:wake") == 0
+    connection.server_time = 0
+
+
+def test_a_handle_whose_turn_came_late_makes_another_one_at_once(
+    connection: Connection, queue: Queue
+) -> None:
+    """It does not wait once more before."""
+    connection.server_time = 1_795_000_000_000_000
+    consumer = Queue("foos", connection)
+    assert not consumer.turn([], 1).requests
+    queue.add("a")
+    _come_late(consumer, connection)
+    (claimed,) = consumer.turn([], 1).requests
+    assert consumer.settle(claimed)
+    connection.server_time = 0

@@ -1,6 +1,8 @@
   -- in: now
-  -- out: want
-  -- A turn that was sent ahead, behind a pop: it wants `N until T`. Its process sends another one before that time, or
-  -- is gone; a turn that comes later claims nothing.
+  -- out: tokens, want
+  -- A turn that was sent ahead, behind a pop: it wants `N until T`. A turn that comes later claims nothing: its process
+  -- makes another one at once, or is gone. And it wakes no consumer in place of the token that the pop took, as if that was
+  -- still there: otherwise it would wake the next consumer that waits for as long, and that one another.
   local many, latest = string.match(ARGV[5], '^(%d+) until (%d+)$')
-  want = now <= tonumber(latest) and tonumber(many) or 0
+  want = tonumber(many)
+  if now > tonumber(latest) then want, tokens = 0, 1 end
