@@ -57,6 +57,8 @@ class RedisSession:
         self._settings = settings
         self._on_cancel = on_cancel
         self._stopped = False
+        self._wanted = 0
+        """How many claims the thread wanted that made the last turn: other threads wait for their own."""
         self._begin()
         _sessions.add(self)
 
@@ -138,9 +140,9 @@ class RedisSession:
     def _claim_after_wait(self, seconds: float) -> FollowUp | None:
         """Let Redis claim as the wait ends, unless this session may have something to settle before."""
         with self._changing(timeout=0) as may_change:
-            if not may_change or self.ledger.held or self._stopped:
+            if not may_change or self.ledger.held or self._stopped or not self._wanted:
                 return None
-            return self.client.claim_after_wait(seconds)
+            return self.client.claim_after_wait(self._wanted, seconds)
 
     def interrupt(self) -> None:
         """End the running waits, or the next one, at once."""
@@ -223,6 +225,7 @@ class RedisSession:
         if ledger.spare:
             ledger.leave_cancelled(self.clock.monotonic())
         entries, want, ahead = list[Entry](), 0, 0
+        self._wanted = calls[0].want
         for call in calls:
             entries += call.entries
             want, ahead = want + call.want, ahead + call.ahead

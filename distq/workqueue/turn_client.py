@@ -92,8 +92,6 @@ class TurnClient:
         """The time of the last answered turn, µs by the server's clock."""
         self._last_turn = _NO_TURN
         """The last answered turn, by number and fence. Each turn names it, so that Redis notices a gap."""
-        self._wanted = 0
-        """How many claims the last turn asked for."""
         self._in_doubt: SentTurn | None = None
         """The turn without a reply; no other turn is sent before its reply is known."""
 
@@ -200,7 +198,6 @@ class TurnClient:
     def _numbered(self, entries: Sequence[Entry], want: int, *, is_own: bool) -> SentTurn:
         encoded = encode(entries, self._settings)
         self.op += 1
-        self._wanted = want
         inputs = {  # numbers as text: to find them among the words costs more than to write them
             **self._settings.inputs(),
             "session": self.session,
@@ -218,20 +215,18 @@ class TurnClient:
         """Return whether a turn was sent ahead, whose claims are not known yet."""
         return self._in_doubt is not None and self._in_doubt.follow_up is not None
 
-    def claim_after_wait(self, seconds: float) -> FollowUp | None:
-        """Return a turn that claims as much as the last one wanted, after a wait of so many seconds.
+    def claim_after_wait(self, want: int, seconds: float) -> FollowUp | None:
+        """Return a turn that claims up to ``want`` items, after a wait of so many seconds.
 
         It is in doubt until its reply is known. None where the session waits for something else.
         """
-        is_free = bool(self.session) and self._in_doubt is None
-        keeps_time = (
-            not self.store.connection.server_time
-        )  # a time that is given would be that of the sending
-        if not (is_free and self._wanted and keeps_time and self._may_claim()):
+        if self.store.connection.server_time:  # a time that a test gives would be that of the sending
             return None
-        sent = self._numbered([], self._wanted, is_own=False)
+        if not self.session or self._in_doubt is not None or self.deadline.is_over() or not self._may_claim():
+            return None
+        sent = self._numbered([], want, is_own=False)
         latest = self.fence + microseconds(min(seconds, _LONGEST_AHEAD) + _LATE_BY)
-        sent.inputs["want"] = f"{self._wanted} until {latest}"
+        sent.inputs["want"] = f"{want} until {latest}"
         sent.follow_up = FollowUp(self.store.call_of("turn", **sent.inputs))
         self._in_doubt = sent
         return sent.follow_up

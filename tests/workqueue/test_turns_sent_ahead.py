@@ -226,3 +226,20 @@ def test_a_handle_whose_turn_came_late_makes_another_one_at_once(
     (claimed,) = consumer.turn([], 1).requests
     assert consumer.settle(claimed)
     connection.server_time = 0
+
+
+def test_each_thread_that_waits_claims_for_itself_alone(waiting: Waiting, queue: Queue) -> None:
+    """Else what it claims for others lies there while they sleep, though their calls shared its last turn."""
+    others = [threading.Thread(target=waiting._get) for _ in range(2)]
+    with waiting.queue._session._changing():  # so that the calls travel together
+        for thread in (waiting._thread, *others):
+            thread.start()
+        eventually(lambda: len(waiting.queue._session._combiner._calls) == 3, "all want an item")
+    eventually(waiting.sleeps, "one sleeps on Redis")
+    sent_ahead = waiting.queue._session.client._in_doubt
+    assert sent_ahead is not None
+    assert sent_ahead.want == 1
+    queue.add("a", "b", "c")
+    for thread in (waiting._thread, *others):
+        thread.join(SOON)
+    assert sorted(request.key for request in waiting.got) == ["a", "b", "c"]
