@@ -135,8 +135,8 @@ class TurnClient:
         held = self._ledger.cancel_all(why)
         try:
             self.resolve_doubt()
-            held += self._ledger.cancel_all(why)  # claims of the turn in doubt
-            self.release([*spare, *held])
+            held += self._ledger.take_spare()  # claims of the turn in doubt, which no caller had
+            self.release([*spare, *held, *self._ledger.cancel_all(why)])
             if self.session and not self._end(self.session):
                 self.lost.add(self.session, self._ledger.lose(), self.store)
         finally:

@@ -243,3 +243,18 @@ def test_each_thread_that_waits_claims_for_itself_alone(waiting: Waiting, queue:
     for thread in (waiting._thread, *others):
         thread.join(SOON)
     assert sorted(request.key for request in waiting.got) == ["a", "b", "c"]
+
+
+def test_close_cancels_no_item_that_no_caller_had(redis_server: EmbeddedValkey, queue: Queue) -> None:
+    """It was claimed as the wait ended, and is given back as if it had not been."""
+    consumer, cancelled = Queue("foos", redis_server.url), list[Request]()
+    consumer.on_cancel = cancelled.append
+    assert not consumer.turn([], 1).requests
+    waits = threading.Thread(target=consumer.wait, args=(SOON,))
+    waits.start()
+    eventually(lambda: consumer._session.client.is_ahead, "it waits")
+    queue.add("a")
+    waits.join()
+    consumer.close()
+    assert not cancelled
+    assert queue.get(0).key == "a"
