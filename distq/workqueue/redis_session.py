@@ -221,14 +221,14 @@ class RedisSession:
     def _answer(self, calls: Sequence[PendingCall]) -> None:
         """Settle the entries of all calls, claim the items they lack beyond the spare ones, and answer."""
         ledger, client = self.ledger, self.client
-        wait = client.resolve_doubt()
-        if ledger.spare:
-            ledger.leave_cancelled(self.clock.monotonic())
         entries, want, ahead = list[Entry](), 0, 0
         self._wanted = calls[0].want
         for call in calls:
             entries += call.entries
             want, ahead = want + call.want, ahead + call.ahead
+        wait = client.resolve_doubt(0 if self._stopped or client.deadline.is_over() else want + ahead)
+        if ledger.spare:
+            ledger.leave_cancelled(self.clock.monotonic())
         sent = ledger.sendable(entries, self._dispositions) if entries else entries
         stopped, too_late = self._stopped, bool(client.session) and client.deadline.is_over()
         claims = not stopped and not too_late and ledger.may_claim(sent)

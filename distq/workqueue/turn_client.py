@@ -287,11 +287,12 @@ class TurnClient:
 
     # What Redis has
 
-    def resolve_doubt(self) -> float:
+    def resolve_doubt(self, want: int = 0) -> float:
         """Ask again for a lost reply; its dispositions are kept for repeated calls.
 
-        Return how many seconds a consumer that wants more may sleep; 0 unless the turn came at the end of a
-        wait, in time, and found less than it wanted.
+        A turn that was sent ahead claims for a caller that does not wait, up to ``want`` items, unless Redis
+        has made it before. Return how many seconds a consumer may sleep after such a turn; 0 where it may
+        find more.
         """
         doubted = self._in_doubt
         if doubted is None:
@@ -299,12 +300,13 @@ class TurnClient:
         follow_up = doubted.follow_up
         if follow_up is not None and follow_up.reply is not None:
             reply = self._take(doubted, follow_up.reply)
-            return 0.0 if reply is None else reply.wait
-        if follow_up is not None:  # a caller that does not wait: from now on it claims nothing
-            doubted.inputs["want"] = "0"
-        if self._run(doubted) is None and not self.session:
+        else:
+            if follow_up is not None:
+                doubted.inputs["want"] = str(want)
+            reply = self._run(doubted)
+        if reply is None and not self.session:
             self._leave_unknown(doubted)
-        return 0.0
+        return reply.wait if reply is not None and follow_up is not None else 0.0
 
     def _leave_unknown(self, sent: SentTurn) -> None:
         """Keep ``unknown`` for the settlements; an add is repeated instead."""

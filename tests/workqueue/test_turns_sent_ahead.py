@@ -258,3 +258,19 @@ def test_close_cancels_no_item_that_no_caller_had(redis_server: EmbeddedValkey, 
     consumer.close()
     assert not cancelled
     assert queue.get(0).key == "a"
+
+
+def test_another_threads_claim_costs_one_turn(waiting: Waiting) -> None:
+    """It claims by the turn that was sent ahead, and needs no second one."""
+    for _ in range(5):  # a poll may end in between, which sends another turn
+        waiting.wait()
+        before = waiting.connection.round_trips
+        assert nothing_to_claim(waiting.queue)
+        if waiting.connection.round_trips == before + 1:
+            return
+        waiting.queue.interrupt()
+        waiting.queue.add("a")
+        assert waiting.key() == "a"
+        assert waiting.queue.settle(waiting.got.pop())
+        waiting._thread = threading.Thread(target=waiting._get)
+    pytest.fail("each of five claims asked twice")
