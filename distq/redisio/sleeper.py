@@ -28,7 +28,7 @@ _AFTER_TROUBLE = 1.0
 """Seconds to sleep where Redis does not answer; the next turn says so to the caller."""
 
 _PARTING = 0.5
-"""Seconds that Redis gets to end the pop of a sleeper that is to sleep no more."""
+"""Seconds that Redis gets to end the pop of a sleeper that is to sleep no more, and to answer behind it."""
 
 _LONGEST = 86400.0
 """Seconds that one sleep lasts at most; poll knows no infinity."""
@@ -202,8 +202,15 @@ class Sleeper:
             self._unblock(answer)
         blocking.read_response()
         if behind is not None:
-            with contextlib.suppress(redis.ResponseError):  # its caller sends it again, and learns why
-                behind.reply = blocking.read_response()
+            self._read_reply(blocking, behind)
+
+    def _read_reply(self, blocking: AbstractConnection, behind: FollowUp) -> None:
+        """Read the reply of what followed the pop, unless Redis holds it back and all sleeps have ended."""
+        if self._ended and not blocking.can_read(_PARTING):
+            self._disconnect()
+            return
+        with contextlib.suppress(redis.ResponseError):  # its caller sends it again, and learns why
+            behind.reply = blocking.read_response()
 
     def _unblock(self, answer: int) -> None:
         """Let Redis end the pop."""

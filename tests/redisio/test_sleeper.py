@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from distq.redisio.connection import Connection
-from distq.redisio.sleeper import Sleeper
+from distq.redisio.sleeper import FollowUp, Sleeper
 from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.support.eventually import eventually
 
@@ -156,3 +156,16 @@ def test_a_close_ends_the_sleep_and_its_connection(connection: Connection, sleep
     sleeper.close()
     assert _slept(sleeper, LONG) < SOON
     assert _slept(sleeper, 0.1) >= 0.1
+
+
+def test_who_ends_waits_for_no_slow_follow_up(connection: Connection) -> None:
+    """As while Redis holds back writes, before a failover."""
+    sleeper = Sleeper(connection.with_timeout(LONG), WAKE)
+    slow = FollowUp(("BLPOP", f"{WAKE}:never", "0"))
+    sleeping = threading.Thread(target=lambda: sleeper.wait(LONG, follow_up=lambda: slow), daemon=True)
+    sleeping.start()
+    _wait_until_blocked(connection)
+    sleeper.end()
+    sleeping.join(SOON)
+    assert not sleeping.is_alive()
+    assert slow.reply is None
