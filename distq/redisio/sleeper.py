@@ -128,6 +128,10 @@ class Sleeper:
             if not self._is_asleep:
                 self._release()
 
+    def leave_to_parent(self) -> None:
+        """Close the copy of its connection in the child of a fork: else its pop outlives a killed parent."""
+        self._disconnect()
+
     # The threads
 
     def _is_over(self, met: int) -> bool:

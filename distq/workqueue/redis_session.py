@@ -336,7 +336,8 @@ _sessions: "weakref.WeakSet[RedisSession]" = weakref.WeakSet()
 
 def _after_fork_in_child() -> None:
     for session in list(_sessions):
-        session._begin()  # noqa: SLF001  # this module's own
+        session._sleeper.leave_to_parent()  # noqa: SLF001  # this module's own
+        session._begin()  # noqa: SLF001
 
 
 def _close_all() -> None:

@@ -255,6 +255,40 @@ def test_parent_and_child_of_a_fork_wait_apart(connection: Connection) -> None:
     queue.close()
 
 
+FORKING = """
+import os, sys, threading
+from distq.workqueue.queue import Queue
+queue = Queue("foos", sys.argv[1])
+threading.Thread(target=queue.get, daemon=True).start()
+while not queue._session._sleeper._is_asleep:
+    pass
+if sys.stdin.readline() and os.fork():
+    print("forked", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_no_pop_outlives_its_process_in_the_child_of_a_fork(
+    redis_server: EmbeddedValkey, connection: Connection
+) -> None:
+    """It would take a token, and claim the item, for a session whose process was killed."""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", FORKING, redis_server.url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert parent.stdin is not None
+    assert parent.stdout is not None
+    eventually(lambda: _blocked(connection) == 1, "it sleeps on Redis", timeout=60)
+    parent.stdin.write("fork\n")
+    parent.stdin.flush()
+    assert parent.stdout.readline() == "forked\n"
+    parent.kill()
+    eventually(lambda: _blocked(connection) == 0, "its pop is gone")
+    parent.communicate()
+
+
 # Processes
 
 CONSUMER = """
