@@ -31,9 +31,9 @@ _NO_TURN = "- -"
 """The script's text for the last turn of a session that has made none."""
 
 _LONGEST_AHEAD, _LATE_BY = 4.0, 1.0
-"""Seconds for which a turn is sent ahead, and by which it may come later than planned.
+"""Seconds of the longest wait after which a turn is sent ahead, and by which it may come later than planned.
 
-A process that is frozen or cut off gets no claims by it after that.
+A process that is frozen or cut off gets no claims by it after that. Longer waits are those of large fleets.
 """
 
 _logger = logging.getLogger("distq.queue")
@@ -220,12 +220,14 @@ class TurnClient:
 
         It is in doubt until its reply is known. None where the session waits for something else.
         """
-        if self.store.connection.server_time:  # a time that a test gives would be that of the sending
+        if (
+            seconds > _LONGEST_AHEAD or self.store.connection.server_time
+        ):  # a test's time would be out of date
             return None
         if not self.session or self._in_doubt is not None or self.deadline.is_over() or not self._may_claim():
             return None
         sent = self._numbered([], want, is_own=False)
-        latest = self.fence + microseconds(min(seconds, _LONGEST_AHEAD) + _LATE_BY)
+        latest = self.fence + microseconds(seconds + _LATE_BY)
         sent.inputs["want"] = f"{want} until {latest}"
         sent.follow_up = FollowUp(self.store.call_of("turn", **sent.inputs))
         self._in_doubt = sent
