@@ -39,7 +39,12 @@ def _outermost(frame: FrameType) -> FrameType:
 
 def _busy() -> list[FrameType]:
     """Return the frames of the helpers that have something to do."""
-    frames = [each for each in sys._current_frames().values() if _outermost(each).f_code.co_name == "_help"]
+    gc.disable()  # Python 3.11 hangs for ever if it collects garbage within the next call
+    try:
+        running = sys._current_frames().values()
+    finally:
+        gc.enable()
+    frames = [each for each in running if _outermost(each).f_code.co_name == "_help"]
     return [each for each in frames if each.f_code.co_name != "_help" or not each.f_locals["calls"].empty()]
 
 

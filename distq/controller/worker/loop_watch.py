@@ -7,13 +7,14 @@ while a call keeps Python from running any other thread.
 import asyncio
 import logging
 import os
-import sys
 import sysconfig
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+
+from distq.controller.worker.running_frame import running_frame
 
 HELD = 0.1
 """Seconds for which one call may hold the loop."""
@@ -65,7 +66,7 @@ class LoopWatch:
 
     def _call(self) -> list[FrameType]:
         """Return the frames of the call that the loop makes now, the outermost first; none while it waits."""
-        frame = sys._current_frames().get(self._loop_thread)  # noqa: SLF001  # documented, for debuggers
+        frame = running_frame(self._loop_thread)
         frames = list[FrameType]()
         while frame is not None and frame.f_code.co_filename != self._below:
             if frame.f_code.co_name == "_run_once":  # asyncio's own loop, which makes each call by a Handle

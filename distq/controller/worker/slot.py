@@ -1,11 +1,11 @@
 """What one thread of the pool does now, and who says what became of it."""
 
 import math
-import sys
 import threading
 import traceback
 from dataclasses import dataclass, field
 
+from distq.controller.worker.running_frame import running_frame
 from distq.workqueue.interface import Request
 
 
@@ -58,7 +58,7 @@ class Slot:
 
     def stack(self, *, below: str) -> traceback.StackSummary:
         """Return where the thread is, from the handler on: below the frames of that file."""
-        frame = sys._current_frames().get(self.thread)  # noqa: SLF001  # documented, for debuggers
+        frame = running_frame(self.thread)
         stack = traceback.extract_stack(frame)
         ours = [place for place, line in enumerate(stack, 1) if line.filename == below]
         return traceback.StackSummary.from_list(stack[max(ours, default=0) :])
