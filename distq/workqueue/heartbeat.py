@@ -121,14 +121,15 @@ class Heartbeat:
     def _watch(self) -> None:
         pause = NEWS_INTERVAL  # no longer: a wait does not count the time of a suspended machine
         while not self._stopped.wait(pause):
-            self._was_late = self.stood_still()
+            woke_at = self._clock.monotonic()
+            self._was_late = max(self._was_late, woke_at - self._looks_at)
             session = self._session()
             if session is None:
                 break
             self.fence_if_late(session)
             left = session.client.deadline.left()
             pause = min(left, NEWS_INTERVAL) if left > 0 else NEWS_INTERVAL
-            self._looks_at = self._clock.monotonic() + pause
+            self._looks_at = woke_at + pause  # not from now: the process may have stood still since it woke
             del session
 
     def fence_if_late(self, session: "RedisSession") -> None:

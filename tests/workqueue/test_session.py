@@ -295,6 +295,24 @@ class Pauses(threading.Event):
         return len(self.noted) > 40
 
 
+def test_a_process_that_stood_still_while_it_looked_at_its_deadline_knows(
+    make_queue: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not only what interrupts the rest between two looks counts."""
+    clock = SteppedClock()
+    queue = make_queue(clock=clock)
+    heartbeat = Heartbeat(queue._session)
+    heartbeat._looks_at = clock.monotonic() + NEWS_INTERVAL
+
+    def freeze(session: object) -> None:
+        clock.ahead = 60.0
+
+    monkeypatch.setattr(heartbeat, "_stopped", Pauses())
+    monkeypatch.setattr(heartbeat, "fence_if_late", freeze)
+    heartbeat._watch()
+    assert heartbeat.stood_still() > 50
+
+
 def test_a_beat_that_was_answered_before_the_process_stood_still_does_not_hide_that(
     make_queue: Make,
     connection: Connection,
