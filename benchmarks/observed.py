@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,6 +30,7 @@ LOOKS = 5
 RESOURCES = ("items", "sets", "pods")
 
 Object = dict[str, Any]
+Answer = TypeVar("Answer")
 
 
 class _Metadata(msgspec.Struct):
@@ -71,7 +72,7 @@ class Load:
             self._post(f"/apis/{GROUP}/v1/namespaces/{self.namespace}/sets", set_of_pods(name))
 
     def _post(self, path: str, obj: Object) -> None:
-        self._client.request("POST", path, body=obj)
+        _once_ready(lambda: self._client.request("POST", path, body=obj))
 
     def is_done(self, status: Mapping[str, Any]) -> bool:
         """Return whether an object with this status is done; none is changed after it was created."""
@@ -136,11 +137,15 @@ class Done:
 
 
 def _version(list_watch: ListWatch) -> str:
-    """Return the version to watch from, once the API server has filled its cache of a new kind."""
+    return _once_ready(list_watch.version)
+
+
+def _once_ready(ask: Callable[[], Answer]) -> Answer:
+    """Ask until the API server is ready for a new kind, which it shows before."""
     deadline = time.monotonic() + 60
     while True:
         try:
-            return list_watch.version()
+            return ask()
         except TooManyRequests:
             if time.monotonic() > deadline:
                 raise
