@@ -291,6 +291,13 @@ class QueueMachine(RuleBasedStateMachine):
         """Make the queue fair, or let a user end that."""
         self.players.both.share(fair_by, replaces=replaces)
 
+    @step(items=some, before=any_of(-5, 0, 5))
+    def add_one_to_a_fair_queue(self, items: Sequence[Item], before: int) -> None:
+        """Add one item alone, which may be there already, with another priority."""
+        self.players.both.share("namespace", replaces=True)
+        self.players.both.add(items[:1], before, None)
+        self.players.both.add(items[:1], 0, None)
+
     @step(limit=any_of(None, None, None, 1, 3, 6, 0))
     def limit_fleet(self, limit: int | None) -> None:
         """Limit what all hold together."""
