@@ -220,9 +220,8 @@ class TurnClient:
 
         It is in doubt until its reply is known. None where the session waits for something else.
         """
-        if (
-            seconds > _LONGEST_AHEAD or self.store.connection.server_time
-        ):  # a test's time would be out of date
+        given_time = self.store.connection.server_time  # by a test; it would be that of the sending
+        if given_time or seconds > _LONGEST_AHEAD:
             return None
         if not self.session or self._in_doubt is not None or self.deadline.is_over() or not self._may_claim():
             return None
