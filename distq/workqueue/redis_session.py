@@ -204,7 +204,8 @@ class RedisSession:
 
     def _report_loss(self, n_claims: int) -> None:
         stood_still = self._heartbeat.stood_still() if self._heartbeat is not None else 0.0
-        if n_claims and stood_still > self.claim_duration / 3:
+        # a sixth: the last heartbeat may be a third old by then, and what stands still first is not seen
+        if n_claims and stood_still > self.claim_duration / 6:
             _logger.warning(
                 "queue %s: this process did not run for %s or more (a handler held the interpreter, or it "
                 "was frozen); its session lapsed, and its %s went to other workers without a crash",

@@ -313,6 +313,22 @@ def test_a_process_that_stood_still_while_it_looked_at_its_deadline_knows(
     assert heartbeat.stood_still() > 50
 
 
+def test_a_process_that_stood_still_for_the_rest_of_its_claims_says_so(
+    make_queue: Make,
+    connection: Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A heartbeat was late, and it was frozen just after a look at its deadline: the rest is a second."""
+    queue = make_queue(claim_duration=5.0)
+    queue.add("a")
+    queue.get(0)
+    monkeypatch.setattr(queue._session._heartbeat, "stood_still", lambda: 1.0)
+    connection.execute("DEL", "distq:{foos}:meta")
+    assert not beat(queue)
+    assert "this process did not run for " in caplog.text
+
+
 def test_a_beat_that_was_answered_before_the_process_stood_still_does_not_hide_that(
     make_queue: Make,
     connection: Connection,
