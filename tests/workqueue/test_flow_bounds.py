@@ -250,6 +250,28 @@ def test_repairs_find_what_is_held_back(
     assert keys(queue) == ["slow/3"]
 
 
+@pytest.mark.parametrize("how", ["delete", "park", "raise"])
+def test_a_session_is_woken_when_another_suspect_is_the_first(
+    bounded: Bounded, connection: Connection, how: str
+) -> None:
+    """The one before waited for the end of a claim of its namespace, and this one waited behind it."""
+    holder, other, store = bounded(1), bounded(1), QueueStore(connection, "foos")
+    holder.add("slow/held")
+    assert keys(holder) == ["slow/held"]
+    holder.add("slow/suspect", "z/suspect")
+    connection.execute("HSET", store.key("failures"), "slow/suspect", "0 2 0 - ", "z/suspect", "0 2 0 - ")
+    assert keys(other) == []
+    assert store.read(("LLEN", "wake")) == [0]
+    if how == "raise":
+        holder.add("z/suspect", priority=5)
+    else:
+        assert (
+            store.delete(["slow/suspect"]) if how == "delete" else store.park(["slow/suspect"], "no")
+        ) == 1
+    assert store.read(("LLEN", "wake")) == [1]
+    assert keys(other) == ["z/suspect"]
+
+
 def test_held_back_items_are_ready_to_people(bounded: Bounded, connection: Connection) -> None:
     """They count as ready, and are listed so."""
     queue, inspector = bounded(1), Inspector(connection)

@@ -1,7 +1,7 @@
 -- Move ready and delayed items that none holds to the dead, by hand; their failure counts stay. Dead ones that time
 -- would revive are parked by hand from now on, and stay. Returns how many items changed.
 local ready, suspects, processing, delayed, failures, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
-local arrivals, held_back = KEYS[7], KEYS[8]
+local arrivals, held_back, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local time, why = ARGV[1], ARGV[2]
 local items = { unpack(ARGV, 3) }
 local call = redis.call
@@ -13,6 +13,7 @@ local held = call('ZMSCORE', processing, unpack(items))
 local now_ready, later = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', delayed, unpack(items))
 local suspected = call('ZMSCORE', suspects, unpack(items))
 local is_held_back = call('ZMSCORE', held_back, unpack(items))
+--- @include first_suspect
 local from_ready, from_suspects, from_delayed = { 'ZREM', ready }, { 'ZREM', suspects }, { 'ZREM', delayed }
 local from_held_back = { 'ZREM', held_back }
 local to_dead, remember, forget = { 'ZADD', dead }, { 'HSET', failures }, { 'HDEL', arrivals }
@@ -40,4 +41,5 @@ if #from_held_back > 2 then call(unpack(from_held_back)) end
 if #to_dead == 2 then return 0 end
 call(unpack(to_dead))
 call(unpack(remember))
+wake_if_another_is_first()
 return (#to_dead - 2) / 2

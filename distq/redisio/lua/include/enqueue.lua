@@ -79,11 +79,16 @@ local function enqueue(items, priority, keep_pending)
   end
   local newly_ready = n > 3 and call(unpack(to_ready)) or 0
   local newly_dirty = to_dirty and call(unpack(to_dirty)) or 0
-  if to_suspects then call(unpack(to_suspects)) end
+  local another_is_first = false -- of the suspects: the one before may wait for the end of a claim of its flow
+  if to_suspects then
+    local first = bounded and call('ZRANGE', suspects, '0', '0')[1]
+    call(unpack(to_suspects))
+    another_is_first = first and call('ZRANGE', suspects, '0', '0')[1] ~= first
+  end
   if undelay then call(unpack(undelay)) end
   if revive then call(unpack(revive)) end
   local n_raised = raised and call(unpack(raised)) or 0
-  if newly_ready > 0 and tokens == 0 and call('HEXISTS', meta, 'paused') == 0 then
+  if (newly_ready > 0 or another_is_first) and tokens == 0 and call('HEXISTS', meta, 'paused') == 0 then
     tokens = call('RPUSH', wake, '1')
   end
   return newly_ready - n_raised + newly_dirty
