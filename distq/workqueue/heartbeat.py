@@ -121,8 +121,7 @@ class Heartbeat:
     def _watch(self) -> None:
         pause = NEWS_INTERVAL  # no longer: a wait does not count the time of a suspended machine
         while not self._stopped.wait(pause):
-            woke_at = self._clock.monotonic()
-            self._was_late = max(self._was_late, woke_at - self._looks_at)
+            woke_at, self._was_late = self._clock.monotonic(), self.stood_still()
             session = self._session()
             if session is None:
                 break

@@ -122,7 +122,7 @@ class RedisSession:
         That thread may take them, and a heartbeat releases the rest. The end of a ``listen`` loop calls this,
         also from the garbage collector, which may run at any point: so it waits for no lock.
         """
-        if self.ledger.spare or self.client.is_ahead:
+        if self.ledger.spare or self.client.awaits_follow_up:
             with self._changing(timeout=0) as may_change:
                 if may_change:
                     self._release_spare()
@@ -133,16 +133,14 @@ class RedisSession:
         One thread sleeps on Redis for all, for ``seconds`` at most; the others wait until they take over.
         """
         for_work = not (self.ledger.draining or self.client.ownership.waits)
-        self._sleeper.wait(
-            seconds, at_most, for_work=for_work, follow_up=lambda: self._claim_after_wait(seconds)
-        )
+        self._sleeper.wait(seconds, at_most, for_work=for_work, follow_up=lambda: self._follow_up(seconds))
 
-    def _claim_after_wait(self, seconds: float) -> FollowUp | None:
+    def _follow_up(self, seconds: float) -> FollowUp | None:
         """Let Redis claim as the wait ends, unless this session may have something to settle before."""
         with self._changing(timeout=0) as may_change:
             if not may_change or self.ledger.held or self._stopped or not self._wanted:
                 return None
-            return self.client.claim_after_wait(self._wanted, seconds)
+            return self.client.follow_up(self._wanted, seconds)
 
     def interrupt(self) -> None:
         """End the running waits, or the next one, at once."""
@@ -204,7 +202,7 @@ class RedisSession:
 
     def _report_loss(self, n_claims: int) -> None:
         stood_still = self._heartbeat.stood_still() if self._heartbeat is not None else 0.0
-        # a sixth: the last heartbeat may be a third old by then, and what stands still first is not seen
+        # not a third: the last heartbeat may be late, and the time until the next planned look does not count
         if n_claims and stood_still > self.claim_duration / 6:
             _logger.warning(
                 "queue %s: this process did not run for %s or more (a handler held the interpreter, or it "
@@ -227,7 +225,7 @@ class RedisSession:
         for call in calls:
             entries += call.entries
             want, ahead = want + call.want, ahead + call.ahead
-        wait = client.resolve_doubt(0 if self._stopped or client.deadline.is_over() else want + ahead)
+        wait = client.resolve_doubt(0 if self._stopped else want + ahead)
         if ledger.spare:
             ledger.leave_cancelled(self.clock.monotonic())
         sent = ledger.sendable(entries, self._dispositions) if entries else entries

@@ -30,8 +30,8 @@ from distq.workqueue.worker import Worker
 _NO_TURN = "- -"
 """The script's text for the last turn of a session that has made none."""
 
-_LONGEST_AHEAD, _LATE_BY = 4.0, 1.0
-"""Seconds of the longest wait after which a turn is sent ahead, and by which it may come later than planned.
+_LONGEST_WAIT, _LATE_BY = 4.0, 1.0
+"""Seconds of the longest wait that a follow-up turn ends, and by which that may come later than planned.
 
 A process that is frozen or cut off gets no claims by it after that. Longer waits are those of large fleets.
 """
@@ -50,7 +50,7 @@ class SentTurn:
     is_own: bool
     """Whether the session itself sent the entries, so that no call fetches their dispositions."""
     follow_up: FollowUp | None = None
-    """Its call, where Redis makes it at the end of a wait; before that another thread may take it back."""
+    """Its call if it is a follow-up turn: Redis makes that when a wait ends, unless a thread asks before."""
 
 
 class TurnClient:
@@ -211,17 +211,17 @@ class TurnClient:
         return SentTurn(entries, encoded, inputs, want, is_own)
 
     @property
-    def is_ahead(self) -> bool:
-        """Return whether a turn was sent ahead, whose claims are not known yet."""
+    def awaits_follow_up(self) -> bool:
+        """Return whether the claims of a follow-up turn are not known yet."""
         return self._in_doubt is not None and self._in_doubt.follow_up is not None
 
-    def claim_after_wait(self, want: int, seconds: float) -> FollowUp | None:
-        """Return a turn that claims up to ``want`` items, after a wait of so many seconds.
+    def follow_up(self, want: int, seconds: float) -> FollowUp | None:
+        """Return the call of a turn that claims up to ``want`` items when a wait of so many seconds ends.
 
         It is in doubt until its reply is known. None where the session waits for something else.
         """
         given_time = self.store.connection.server_time  # by a test; it would be that of the sending
-        if given_time or seconds > _LONGEST_AHEAD:
+        if given_time or seconds > _LONGEST_WAIT:
             return None
         if not self.session or self._in_doubt is not None or self.deadline.is_over() or not self._may_claim():
             return None
@@ -291,9 +291,8 @@ class TurnClient:
     def resolve_doubt(self, want: int = 0) -> float:
         """Ask again for a lost reply; its dispositions are kept for repeated calls.
 
-        A turn that was sent ahead claims for a caller that does not wait, up to ``want`` items, unless Redis
-        has made it before. Return how many seconds a consumer may sleep after such a turn; 0 where it may
-        find more.
+        A follow-up turn that Redis has not made yet claims for this caller, up to ``want`` items. Return how
+        many seconds a consumer may sleep after such a turn; 0 if it may find more.
         """
         doubted = self._in_doubt
         if doubted is None:
@@ -303,7 +302,7 @@ class TurnClient:
             reply = self._take(doubted, follow_up.reply)
         else:
             if follow_up is not None:
-                doubted.inputs["want"] = str(want)
+                doubted.inputs["want"] = str(0 if self.deadline.is_over() else want)
             reply = self._run(doubted)
         if reply is None and not self.session:
             self._leave_unknown(doubted)

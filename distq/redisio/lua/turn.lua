@@ -75,7 +75,7 @@ if fair_by == 'to namespace' then
   --- @include enter
 end
 if not want then
-  --- @include sent_ahead
+  --- @include follow_up
 end
 --- @include claim
 if by_flow then

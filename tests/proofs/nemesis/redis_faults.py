@@ -192,7 +192,7 @@ def wrong_types(stage: Stage) -> None:
 @fault("F22", "no session lapses by it; delays follow the server's clock", spares_sessions=True)
 def clock_steps(stage: Stage) -> None:
     """Step the server's clock an hour back, and two hours on, where it stays."""
-    stage.clock.step(0.001)  # turns that were sent ahead go by the server's own clock: let them pass
+    stage.clock.step(0.001)  # follow-up turns go by the server's own clock: let them pass
     stage.sleep(2.5)
     for hours in (-1, 1):
         stage.clock.step(hours * 3600.0)  # not on and then back: what fell due in between would wait an hour

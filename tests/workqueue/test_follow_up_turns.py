@@ -132,19 +132,19 @@ def test_a_handle_that_holds_an_item_sends_none(waiting: Waiting, queue: Queue) 
     queue.add("held")
     assert waiting.queue.get(0).key == "held"
     session = waiting.queue._session
-    assert session._claim_after_wait(1.0) is None
+    assert session._follow_up(1.0) is None
 
 
-def _make_ahead(handle: Queue, connection: Connection, *, until: float) -> None:
-    """Let Redis make the turn that the handle sent ahead, which may come until so many seconds from now."""
-    ahead = handle._session._claim_after_wait(3.0)
-    assert ahead is not None
+def _make_follow_up(handle: Queue, connection: Connection, *, until: float) -> None:
+    """Let Redis make the follow-up turn of a handle, which may come until so many seconds from now."""
+    follow_up = handle._session._follow_up(3.0)
+    assert follow_up is not None
     latest = round((connection.now() + until) * 1e6)
     words = [
         re.sub(r"until \d+$", f"until {latest}", word) if isinstance(word, str) else word
-        for word in ahead.command
+        for word in follow_up.command
     ]
-    ahead.reply = connection.execute(*words)
+    follow_up.reply = connection.execute(*words)
 
 
 @pytest.mark.parametrize(("late", "claims"), [(-0.5, 0), (60.0, 1)])
@@ -155,28 +155,28 @@ def test_a_process_that_was_gone_for_long_claims_nothing_by_it(
     gone = Queue("foos", connection)
     assert not gone.turn([], 3).requests
     queue.add("a")
-    _make_ahead(gone, connection, until=late)
+    _make_follow_up(gone, connection, until=late)
     assert len(gone.turn([], claims).requests) == claims
     gone.close()
     queue.close()
 
 
 def test_a_turn_may_come_a_second_after_the_planned_end_of_the_wait(queue: Queue) -> None:
-    """None is sent ahead of a long wait, as large fleets have them: the pop may end much later."""
+    """No turn follows a long wait, as large fleets have them: the pop may end much later."""
     last = queue.turn([], 3)
-    assert queue._session._claim_after_wait(4.1) is None
-    ahead = queue._session._claim_after_wait(3.0)
-    assert ahead is not None
-    assert f"3 until {last.fence + 4_000_000}" in ahead.command
+    assert queue._session._follow_up(4.1) is None
+    follow_up = queue._session._follow_up(3.0)
+    assert follow_up is not None
+    assert f"3 until {last.fence + 4_000_000}" in follow_up.command
     queue.close()
 
 
-def test_a_time_that_a_test_gives_is_not_sent_ahead(connection: Connection) -> None:
+def test_no_turn_follows_a_wait_where_a_test_gives_the_time(connection: Connection) -> None:
     """It would be that of the sending when Redis makes the turn."""
     queue = Queue("foos", connection)
     queue.turn([], 1)
     connection.server_time = 1_795_000_000_000_000
-    assert queue._session._claim_after_wait(1.0) is None
+    assert queue._session._follow_up(1.0) is None
     connection.server_time = 0
     queue.close()
 
@@ -214,7 +214,7 @@ def test_a_turn_that_comes_late_wakes_no_other_consumer(connection: Connection, 
     assert not consumer.turn([], 1).requests
     queue.add("a")
     assert connection.execute("LPOP", "distq:{foos}:wake") == b"1"  # as its pop does
-    _make_ahead(consumer, connection, until=-0.5)
+    _make_follow_up(consumer, connection, until=-0.5)
     assert connection.execute("LLEN", "distq:{foos}:wake") == 0
     consumer.close()
 
@@ -226,7 +226,7 @@ def test_a_handle_whose_turn_came_late_makes_another_one_at_once(
     consumer = Queue("foos", connection)
     assert not consumer.turn([], 1).requests
     queue.add("a")
-    _make_ahead(consumer, connection, until=-0.5)
+    _make_follow_up(consumer, connection, until=-0.5)
     (claimed,) = consumer.turn([], 1).requests
     assert consumer.settle(claimed)
     consumer.close()
@@ -240,9 +240,9 @@ def test_each_thread_that_waits_claims_for_itself_alone(waiting: Waiting, queue:
             thread.start()
         eventually(lambda: len(waiting.queue._session._combiner._calls) == 3, "all want an item")
     eventually(waiting.sleeps, "one sleeps on Redis")
-    sent_ahead = waiting.queue._session.client._in_doubt
-    assert sent_ahead is not None
-    assert sent_ahead.want == 1
+    follow_up = waiting.queue._session.client._in_doubt
+    assert follow_up is not None
+    assert follow_up.want == 1
     queue.add("a", "b", "c")
     for thread in (waiting._thread, *others):
         thread.join(SOON)
@@ -256,7 +256,7 @@ def test_close_cancels_no_item_that_no_caller_had(redis_server: EmbeddedValkey, 
     assert not consumer.turn([], 1).requests
     waits = threading.Thread(target=consumer.wait, args=(3.0,))
     waits.start()
-    eventually(lambda: consumer._session.client.is_ahead, "it waits")
+    eventually(lambda: consumer._session.client.awaits_follow_up, "it waits")
     queue.add("a")
     waits.join()
     consumer.close()
@@ -265,7 +265,7 @@ def test_close_cancels_no_item_that_no_caller_had(redis_server: EmbeddedValkey, 
 
 
 def test_another_threads_claim_costs_one_turn(waiting: Waiting) -> None:
-    """It claims by the turn that was sent ahead, and needs no second one."""
+    """It claims by the follow-up turn, and needs no second one."""
     for _ in range(5):  # a poll may end in between, which sends another turn
         waiting.wait()
         before = waiting.connection.round_trips
