@@ -155,7 +155,8 @@ class Exchange(HTTPConnection):
                 f"cannot send {method} {url!r:.80}: strange characters in a header. Correct it."
             )
         self._asked = {"request_method": method, "request_url": url, **options}
-        self.sock.settimeout(self.timeout)
+        if self.sock.gettimeout() != self.timeout:  # else to set it is a call of the system
+            self.sock.settimeout(self.timeout)
         self.sock.sendall("\r\n".join([*lines, "\r\n"]).encode() + (body or b""))
 
     def exchange(

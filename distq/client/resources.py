@@ -5,6 +5,7 @@ plural and whether it is namespaced; only the server knows both, for custom
 resources above all.
 """
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -20,6 +21,9 @@ APPLY_ITS_CRD = "Apply its CRD first."
 
 _ALIKE = 0.8
 """How alike two kinds must be for one to be meant by the other; see ``distq.mistakes.closest``."""
+
+_PLAIN_NAME = re.compile("[a-z0-9][a-z0-9.-]*")
+"""What is the same in a path; nearly all names are."""
 
 _MOST_QUESTIONS = 60
 """API versions that are asked for a kind that is not where it was expected; a new cluster has about 25."""
@@ -201,6 +205,8 @@ def parse_resource(text: str) -> tuple[str, str]:
 
 
 def _segment(name: str) -> str:
+    if _PLAIN_NAME.fullmatch(name):
+        return name
     if name in {".", ".."} or "/" in name:
         raise ConfigError(f'bad name "{name}": it cannot be part of a path. Correct it.')
     try:

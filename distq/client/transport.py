@@ -1,13 +1,14 @@
 """How one process reaches one cluster: a pool of connections, and credentials that stay fresh."""
 
+import functools
 import logging
 import os
 import re
 import socket
 import threading
+import time
 import warnings
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
 IDLE_CONNECTIONS = 64
+_AUTHORIZED_FOR = 1.0
+"""Seconds that requests share a header; the package refreshes a token minutes before its end."""
 _OWN_HEADERS = {"User-Agent": "distq", "Accept-Encoding": "identity"}
 
 _logger = logging.getLogger("distq")
@@ -55,6 +58,7 @@ class Transport:
         self._host = urllib3.util.parse_url(self.server).netloc or ""
         self._pool = self._new_pool()
         self._credentials_lock = threading.Lock()
+        self._authorized: tuple[Mapping[str, str], float] = {}, 0.0
 
     def ask(
         self,
@@ -72,12 +76,12 @@ class Transport:
         """
         what = f"{method} {path}"
         headers = {"Host": self._host, **headers, **self._authorization(what), **_OWN_HEADERS}
-        target = f"{path}?{urlencode(query)}" if query else path
+        target = f"{path}?{_encoded(tuple(query.items()))}" if query else path
         tries = 2 if method == "GET" else 1
         while True:
             tries -= 1
             pool = self._pool
-            request = partial(send, pool, method, f"{self._root}{target}", **options)
+            request = functools.partial(send, pool, method, f"{self._root}{target}", **options)
             try:
                 return within_span(request, method, f"{self.server}{target}", headers)
             except (ProtocolError, SSLError) as error:
@@ -107,8 +111,16 @@ class Transport:
         self._root = self.server if pools.proxy and self.server.startswith("http:") else ""
         return cast("LeanPool", pool)
 
-    def _authorization(self, what: str) -> dict[str, str]:
-        """Return the header with today's token; the package refreshes it here, in one thread at a time."""
+    def _authorization(self, what: str) -> Mapping[str, str]:
+        """Return the header with the token; the package refreshes it here, in one thread at a time."""
+        headers, until = self._authorized
+        if time.monotonic() < until:
+            return headers
+        headers = self._newest_authorization(what)
+        self._authorized = headers, time.monotonic() + _AUTHORIZED_FOR
+        return headers
+
+    def _newest_authorization(self, what: str) -> Mapping[str, str]:
         try:
             with self._credentials_lock:
                 settings = self.configuration.auth_settings().values()
@@ -120,6 +132,11 @@ class Transport:
         if not all(value.isascii() and value.isprintable() for value in headers.values()):
             raise ApiError(f"{what}: no credentials: a token of strange characters. Check {self.origin}.")
         return headers
+
+
+@functools.lru_cache(256)
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    return urlencode(query)
 
 
 def within_span(
