@@ -29,8 +29,9 @@ def converse(
     except TypeError:
         odd = [word for command in commands for word in command if not isinstance(word, _Word)]
         raise redis.DataError(f"{odd!r:.80} is neither text nor a number") from None
-    # in one piece: redis-py would send each alone, and the server would wake up for each
-    connection.send_packed_command([b"".join(packed)], check_health=connection.health_check_interval > 0)
+    if packed[1:]:  # redis-py would send each alone, and the server would wake up for each
+        packed = [b"".join(packed)]
+    connection.send_packed_command(packed, check_health=connection.health_check_interval > 0)
     replies: list[Any] = []
     refusal, of_one_key = None, False
     for _ in commands:

@@ -7,7 +7,7 @@ shown a sign of life; the session of a dead one lapses.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 from distq.clock import SYSTEM_CLOCK, Clock
@@ -66,7 +66,7 @@ class Purpose:
 
     def about(self) -> dict[str, Any]:
         """Return its part of a description."""
-        return {"purpose": asdict(self)}
+        return {"purpose": {name: getattr(self, name) for name in self.__slots__}}
 
     def differs_from(self, other: Self) -> bool:
         """Return whether one's keys have no meaning for the other; an unknown field is no difference.
