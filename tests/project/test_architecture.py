@@ -3,6 +3,7 @@
 import ast
 import inspect
 import re
+import shutil
 import subprocess
 import sys
 from collections import defaultdict
@@ -21,6 +22,10 @@ Client Connection Controller DistqError Empty Every For Inspector Manager Owns Q
 Result RetryAfter ShutDown TerminalError Watches add_finalizer controller_of current_request get_condition
 key_of matches meta_labels_index_func owned_by reference remove_condition remove_finalizer set_condition
 set_controller_reference
+"""
+TOP_LEVEL = """
+.ci .dockerignore .gitignore CHANGELOG.md CONTRIBUTING.md Dockerfile LICENSE README.md SECURITY.md
+benchmarks deploy distq docker-compose.yml docs examples pyproject.toml tests workers
 """
 EXTRAS = {
     "kubernetes": "kubernetes msgspec yaml urllib3",
@@ -113,6 +118,14 @@ def test_files_are_named_by_what_they_hold() -> None:
     paths = [path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob("*")]
     drawer = re.compile(r"(^|[_-])(utils?|common|helpers?|base|misc)([._-]|$)")
     assert [str(path) for path in paths if drawer.search(path.name)] == []
+
+
+def test_the_top_level_has_no_more_than_this() -> None:
+    """Nothing that was downloaded or built lies in the repository beside the project's parts."""
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        pytest.skip("no clone of the repository, or no git")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert {path.partition("/")[0] for path in listed.stdout.splitlines()} <= set(TOP_LEVEL.split())
 
 
 def test_no_two_classes_bear_one_name() -> None:
