@@ -14,11 +14,10 @@ from aiohttp import web
 
 from distq.errors import ConfigError
 from distq.testing.apiserver import objects
+from distq.testing.apiserver.controllers import GarbageCollector, NamespaceController
 from distq.testing.apiserver.definitions import Definitions, resources_of
-from distq.testing.apiserver.garbage import GarbageCollector
 from distq.testing.apiserver.handlers import Api
 from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
-from distq.testing.apiserver.namespaces import NamespaceController
 from distq.testing.apiserver.registry import Registry
 from distq.testing.apiserver.requests import RecordedRequest
 from distq.testing.apiserver.resources import NAMESPACES, Catalogue

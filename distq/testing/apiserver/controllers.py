@@ -1,0 +1,260 @@
+"""What kube-controller-manager does in the emulated cluster: it collects garbage, and empties namespaces.
+
+Source: kubernetes pkg/controller/garbagecollector, pkg/controller/namespace/deletion.
+"""
+
+import asyncio
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from distq.testing.apiserver.admission import PROTECTION
+from distq.testing.apiserver.built_in_kinds import built_in
+from distq.testing.apiserver.conditions import with_condition
+from distq.testing.apiserver.registry import FOREGROUND, ORPHAN, DeleteOptions, Registry
+from distq.testing.apiserver.resources import NAMESPACES, PODS, Catalogue, ServedResource
+from distq.testing.apiserver.status import StatusError
+from distq.testing.apiserver.store import Collection, Content, Store, Stored, StoreEvent
+
+_log = logging.getLogger(__name__)
+_FINALIZER = "kubernetes"
+Key = TypeVar("Key")
+Place = tuple[tuple[str, str], str]
+"""Where an object lives: its resource's identity and its key."""
+
+
+class ClusterController(Generic[Key]):
+    """Observes every change of the store, and reconciles keys: each once, in the order of their adds."""
+
+    def __init__(self, store: Store, catalogue: Catalogue, registry: Registry) -> None:
+        self._store = store
+        self._catalogue = catalogue
+        self._registry = registry
+        self._keys: dict[Key, None] = {}
+        self._wake = asyncio.Event()
+        store.observers.append(self.observe)
+
+    def observe(self, collection: Collection, event: StoreEvent) -> None:
+        """Add the keys that a change concerns."""
+        raise NotImplementedError
+
+    def reconcile(self, key: Key) -> None:
+        """Do what is to be done about a key."""
+        raise NotImplementedError
+
+    def add(self, *keys: Key) -> None:
+        """Let the keys be reconciled, soon after and in the background."""
+        self._keys.update(dict.fromkeys(keys))
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Reconcile for ever."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._keys:
+                key = next(iter(self._keys))
+                del self._keys[key]
+                try:
+                    self.reconcile(key)
+                except StatusError as error:
+                    _log.warning("The emulated API server refused its own controller: %s", error)
+                await asyncio.sleep(0)
+
+
+class GarbageCollector(ClusterController[Place]):
+    """Follows all owner references, and deletes what nothing owns any longer.
+
+    Objects whose owners are all gone are deleted, and so are those created for an owner that is gone already.
+    Foreground deletion removes the dependents before the owner, orphaning takes the reference away.
+    """
+
+    def __init__(self, store: Store, catalogue: Catalogue, registry: Registry) -> None:
+        super().__init__(store, catalogue, registry)
+        self._living: dict[str, Place] = {}
+        self._dependents: dict[str, set[Place]] = defaultdict(set)
+
+    def observe(self, collection: Collection, event: StoreEvent) -> None:
+        """Add the keys that a change concerns."""
+        place = collection.identity, event.key
+        before = _owners(event.before)
+        after = _owners(event.after)
+        for uid in before - after:
+            self._dependents[uid].discard(place)
+            if not self._dependents[uid]:
+                del self._dependents[uid]
+        for uid in after - before:
+            self._dependents[uid].add(place)
+        if event.gone:
+            self._bury(event.current)
+        else:
+            self._living[event.current.metadata["uid"]] = place
+            if after or "deletionTimestamp" in event.current.metadata:
+                self.add(place)
+
+    def _bury(self, dead: Stored) -> None:
+        uid = dead.metadata["uid"]
+        self._living.pop(uid, None)
+        self.add(*self._dependents.get(uid, ()))
+        for owner in _owners(dead) & self._living.keys():
+            self.add(self._living[owner])  # it may wait for its dependents
+
+    def reconcile(self, place: Place) -> None:
+        """Delete an object that nothing owns, or do what its own deletion asks for."""
+        stored = self._find(place)
+        if stored is None:
+            return
+        owners = _owners(stored)
+        if owners and not owners & self._living.keys():
+            self._delete(place)
+        elif gone := owners - self._living.keys():
+            self._disown(place, stored, gone)
+        elif "deletionTimestamp" in stored.metadata:
+            self._finish(place, stored)
+
+    def _finish(self, place: Place, owner: Stored) -> None:
+        """Do what the finalizers of garbage collection ask for."""
+        finalizers = owner.metadata.get("finalizers", ())
+        protection = PROTECTION.get(place[0], "")
+        if protection in finalizers:
+            self._release(place, owner, protection)
+            return
+        uid = owner.metadata["uid"]
+        dependents = list(self._dependents.get(uid, ()))
+        if ORPHAN in finalizers:
+            for each in dependents:
+                if (dependent := self._find(each)) is not None:
+                    self._disown(each, dependent, {uid})
+            self._release(place, owner, ORPHAN)
+        elif FOREGROUND in finalizers:
+            for each in dependents:
+                self._delete(each)
+            if not self._dependents.get(uid):
+                self._release(place, owner, FOREGROUND)
+
+    def _release(self, place: Place, owner: Stored, finalizer: str) -> None:
+        kept = [each for each in owner.metadata["finalizers"] if each != finalizer]
+        self._rewrite(place, finalizers=kept)
+
+    def _find(self, place: Place) -> Stored | None:
+        return self._store.collection(place[0]).get(place[1])
+
+    def _delete(self, place: Place) -> None:
+        resource = self._catalogue.of(place[0])
+        if resource is not None and self._find(place) is not None:
+            self._registry.delete(resource, place[1], DeleteOptions(propagation="Background"))
+
+    def _disown(self, place: Place, dependent: Stored, owners: set[str]) -> None:
+        references = dependent.metadata["ownerReferences"]
+        self._rewrite(place, ownerReferences=[each for each in references if each["uid"] not in owners])
+
+    def _rewrite(self, place: Place, **fields: list[Any]) -> None:
+        resource = self._catalogue.of(place[0])
+        namespace, _, name = place[1].rpartition("/")
+        if resource is not None:
+            self._registry.update(resource, namespace, name, lambda old: _with_metadata(old or {}, fields))
+
+
+def _with_metadata(content: Content, fields: dict[str, list[Any]]) -> Content:
+    metadata = content["metadata"] | fields
+    return content | {"metadata": {field: value for field, value in metadata.items() if value != []}}
+
+
+def _owners(stored: Stored | None) -> set[str]:
+    if stored is None:
+        return set()
+    return {each["uid"] for each in stored.metadata.get("ownerReferences", ())}
+
+
+class NamespaceController(ClusterController[str]):
+    """Empties namespaces that are being deleted, and lets them go; their conditions name what they wait for.
+
+    A namespace is Terminating until nothing is left in it and no finalizer holds it. Pods go before
+    everything else.
+    """
+
+    def __init__(self, store: Store, catalogue: Catalogue, registry: Registry) -> None:
+        super().__init__(store, catalogue, registry)
+        self._terminating: set[str] = set()
+
+    def observe(self, collection: Collection, event: StoreEvent) -> None:
+        """Add the keys that a change concerns."""
+        if collection.identity == NAMESPACES.identity:
+            if event.gone:
+                self._terminating.discard(event.key)
+            elif "deletionTimestamp" in event.current.metadata:
+                self._terminating.add(event.key)
+                self.add(event.key)
+        elif (namespace := event.current.metadata.get("namespace", "")) in self._terminating:
+            self.add(namespace)
+
+    def reconcile(self, name: str) -> None:
+        """Empty a namespace; let it go once nothing is left in it."""
+        namespace = self._store.collection(NAMESPACES.identity).get(name)
+        if namespace is None or not namespace.content["spec"].get("finalizers"):
+            return
+        if self._emptied(name, PODS):
+            self._report(namespace, {})
+            return
+        left = {each: objects for each in self._resources() if (objects := self._emptied(name, each))}
+        namespace = self._report(namespace, left)
+        if not left:
+            finalizers = [each for each in namespace.content["spec"]["finalizers"] if each != _FINALIZER]
+            self._update(namespace, "finalize", spec={"finalizers": finalizers} if finalizers else {})
+
+    def _resources(self) -> Iterator[ServedResource]:
+        """Yield what has namespaces, each at one of its versions."""
+        for collection in self._store:
+            resource = self._catalogue.of(collection.identity)
+            if resource is not None and resource.namespaced:
+                yield resource
+
+    def _emptied(self, namespace: str, resource: ServedResource) -> list[Stored]:
+        """Delete the resource's objects in a namespace; return those that finalizers hold."""
+        collection = self._store.collection(resource.identity)
+        for stored in list(collection.scan(f"{namespace}/")):
+            self._registry.delete(
+                resource, stored.key, DeleteOptions(propagation="Background", grace_period=0)
+            )
+        return list(collection.scan(f"{namespace}/"))
+
+    def _report(self, namespace: Stored, left: Mapping[ServedResource, list[Stored]]) -> Stored:
+        wrong, status = dict(_what_is_left(left)), namespace.content["status"]
+        for kind, fine in built_in()["namespace_conditions"].items():
+            reason, message = wrong.get(kind, fine)
+            status = with_condition(status, kind, str(kind in wrong), reason=reason, message=message)
+        return self._update(namespace, "status", status=status)
+
+    def _update(self, namespace: Stored, subresource: str, **fields: Content) -> Stored:
+        new = namespace.content | {"metadata": dict(namespace.metadata)} | fields
+        written = self._registry.update(
+            NAMESPACES, "", namespace.name, lambda _: new, subresource=subresource
+        )
+        return written.stored
+
+
+def _what_is_left(left: Mapping[ServedResource, list[Stored]]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the conditions that are True, with reason and message."""
+    if not left:
+        return
+    kinds = (
+        f"{each.plural}.{each.group} has {len(objects)} resource instances" for each, objects in left.items()
+    )
+    yield (
+        "NamespaceContentRemaining",
+        ("SomeResourcesRemain", f"Some resources are remaining: {', '.join(sorted(kinds))}"),
+    )
+    held = Counter(
+        finalizer
+        for objects in left.values()
+        for stored in objects
+        for finalizer in stored.metadata.get("finalizers", ())
+    )
+    listed = ", ".join(
+        sorted(f"{finalizer} in {count} resource instances" for finalizer, count in held.items())
+    )
+    yield (
+        "NamespaceFinalizersRemaining",
+        ("SomeFinalizersRemain", f"Some content in the namespace has finalizers remaining: {listed}"),
+    )
