@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from distq.testing.apiserver.admission import PROTECTION
 from distq.testing.apiserver.built_in_kinds import built_in
-from distq.testing.apiserver.conditions import with_condition
+from distq.testing.apiserver.objects import with_condition
 from distq.testing.apiserver.registry import FOREGROUND, ORPHAN, DeleteOptions, Registry
 from distq.testing.apiserver.resources import NAMESPACES, PODS, Catalogue, ServedResource
 from distq.testing.apiserver.status import StatusError

@@ -6,10 +6,10 @@ Source: kubernetes pkg/registry/core/pod/storage/eviction.go.
 
 from typing import Any
 
+from distq.client.conditions import get_condition
 from distq.informer.selectors import matches
 from distq.testing.apiserver import objects
-from distq.testing.apiserver.conditions import find_condition, with_condition
-from distq.testing.apiserver.objects import timestamp
+from distq.testing.apiserver.objects import is_true, timestamp, with_condition
 from distq.testing.apiserver.options import how_to_delete
 from distq.testing.apiserver.registry import DeleteOptions, Registry
 from distq.testing.apiserver.requests import Target
@@ -56,7 +56,7 @@ class Evictions:
         if len(selecting) > 1:
             raise StatusError(500, "", _TOO_MANY)
         for budget in selecting:
-            if _is_ready(pod) or not _lets_unhealthy_go(budget):
+            if is_true(pod.content, "Ready") or not _lets_unhealthy_go(budget):
                 self._use(budget, pod.name)
 
     def _use(self, budget: Stored, pod: str) -> None:
@@ -80,11 +80,6 @@ class Evictions:
         new = stored.content | {"metadata": dict(stored.metadata), "status": status}
         namespace = stored.metadata["namespace"]
         self._registry.update(resource, namespace, stored.name, lambda _: new, subresource="status")
-
-
-def _is_ready(pod: Stored) -> bool:
-    ready = find_condition(pod.content["status"], "Ready")
-    return ready is not None and ready["status"] == "True"
 
 
 def _lets_unhealthy_go(budget: Stored) -> bool:
@@ -111,7 +106,7 @@ def _require_allowed(budget: Stored) -> None:
 
 
 def _why_not(status: Content) -> str:
-    condition = find_condition(status, _ALLOWED) or {}
+    condition = get_condition({"status": status}, _ALLOWED) or {}
     shown = condition.get("message") if condition.get("status") == "False" else ""
     desired, current = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
     refusal = "does not allow evicting pods currently"

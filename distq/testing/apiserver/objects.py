@@ -1,4 +1,4 @@
-"""What holds for the metadata of every object, whatever its kind.
+"""What holds for the metadata of every object, whatever its kind, and for the conditions in its status.
 
 Source: apiserver pkg/registry/rest (BeforeCreate, BeforeUpdate) and apimachinery pkg/api/validation.
 """
@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from distq.client.conditions import get_condition
 from distq.testing.apiserver import names, typed
 from distq.testing.apiserver.causes import Cause, forbidden, misformed, required, wrong
 from distq.testing.apiserver.names import Form
@@ -259,3 +260,20 @@ def same(new: Content, stored: Stored) -> bool:
     """Return whether a write changes nothing."""
     new["metadata"]["resourceVersion"] = stored.metadata["resourceVersion"]
     return same_value(new, stored.content)
+
+
+def is_true(content: Content, condition: str) -> bool:
+    """Return whether a condition in an object's status is there, and True."""
+    return (get_condition(content, condition) or {}).get("status") == "True"
+
+
+def with_condition(status: Content, kind: str, value: str, **fields: Any) -> Content:
+    """Return the status with a condition, whose time is that at which its own status changed."""
+    before = get_condition({"status": status}, kind)
+    unchanged = before is not None and before["status"] == value
+    since = before["lastTransitionTime"] if before and unchanged else timestamp()
+    new = {"type": kind, "status": value, "lastTransitionTime": since, **fields}
+    others = status.get("conditions", [])
+    if before is None:
+        return status | {"conditions": [*others, new]}
+    return status | {"conditions": [new if each is before else each for each in others]}

@@ -5,7 +5,9 @@ Source: printPod of kubernetes pkg/printers/internalversion/printers.go.
 
 from typing import Any, NamedTuple
 
+from distq.client.conditions import get_condition
 from distq.testing.apiserver.durations import age
+from distq.testing.apiserver.objects import is_true
 from distq.testing.apiserver.store import Content
 
 Container = dict[str, Any]
@@ -46,20 +48,17 @@ def pod_restarts(pod: Content) -> str:
 def readiness_gates(pod: Content) -> str:
     """Show how many of a Pod's readiness gates are passed."""
     gates = pod["spec"].get("readinessGates", ())
-    passed = sum(
-        any(each["status"] == "True" for each in _conditions(pod, gate["conditionType"])) for gate in gates
-    )
+    passed = sum(is_true(pod, gate["conditionType"]) for gate in gates)
     return f"{passed}/{len(gates)}" if gates else "<none>"
 
 
 def _containers(pod: Content) -> _Seen:
     status = pod.get("status", {})
     reason = status.get("reason") or status.get("phase", "")
-    if any(each.get("reason") == "SchedulingGated" for each in _conditions(pod, "PodScheduled")):
+    if (get_condition(pod, "PodScheduled") or {}).get("reason") == "SchedulingGated":
         reason = "SchedulingGated"
     first, initializing = _init_containers(pod, reason)
-    initialized = any(each["status"] == "True" for each in _conditions(pod, "Initialized"))
-    if initializing and not initialized:
+    if initializing and not is_true(pod, "Initialized"):
         return first
     sidecars = [each for each in status.get("initContainerStatuses", ()) if each["name"] in _sidecars(pod)]
     return _main_containers(pod, first, sidecars)
@@ -101,8 +100,7 @@ def _main_containers(pod: Content, first: _Seen, sidecars: list[Container]) -> _
             running = True
             ready += 1
     if reason == "Completed":
-        is_ready = any(each["status"] == "True" for each in _conditions(pod, "Ready"))
-        if running and is_ready:
+        if running and is_true(pod, "Ready"):
             reason = "Running"
         elif failure or running:
             reason = failure or "NotReady"
@@ -123,7 +121,3 @@ def _restarts(statuses: list[Container]) -> tuple[int, str]:
 def _sidecars(pod: Content) -> set[str]:
     inits = pod["spec"].get("initContainers", ())
     return {each["name"] for each in inits if each.get("restartPolicy") == "Always"}
-
-
-def _conditions(pod: Content, kind: str) -> list[Container]:
-    return [each for each in pod.get("status", {}).get("conditions", ()) if each["type"] == kind]

@@ -1,20 +1,32 @@
 """Objects as rows of a table, as ``kubectl get`` asks for them.
 
-Source: apiextensions-apiserver pkg/registry/customresource/tableconvertor, apimachinery meta/table.
+A definition asks for the columns of its custom resources. Those of a built-in kind are cells by title, in
+``built_in_kinds.yaml``: the value at a path, or a function of the table ``CELLS``, of that value as in
+``age(spec.time)``, or of the whole object as in ``phase()``. A list has also what is shown where the value is
+absent. A column with ``+`` behind its title is shown where there is room; ``#``, ``?`` and ``@`` mark number,
+boolean, date.
+Source: kubernetes pkg/printers/internalversion/printers.go, apiextensions-apiserver
+pkg/registry/customresource/tableconvertor, apimachinery meta/table.
 """
 
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, NamedTuple
 
 import msgspec
 
-from distq.testing.apiserver.columns import Column, Columns, columns_of
+from distq.testing.apiserver.cells import CELLS
 from distq.testing.apiserver.durations import age
 from distq.testing.apiserver.resources import ServedResource
-from distq.testing.apiserver.store import Content, Stored
+from distq.testing.apiserver.store import Content, Stored, value_at
 
+Cell = Callable[[Content], Any]
+_CALL = re.compile(r"(\w+)\(([\w.]*)\)")
+_TYPES = {"#": "integer", "?": "boolean", "@": "date"}
+_OFTEN = {"Age": "age(metadata.creationTimestamp)", "Created At": "metadata.creationTimestamp"}
+"""The cells of titles that name none."""
 _STEP = re.compile(
     r"\.?(?P<name>(?:\\.|[^.\[\]'\\])+)|\['(?P<quoted>[^']*)'\]|\[(?P<index>-?\d+|\*)\]"
     r"|\[\?\(\s*@\.(?P<field>[^\s=!<>()]+)\s*(?:(?P<compare>==|!=|<=?|>=?)\s*(?P<than>.+?))?\s*\)\]"
@@ -33,30 +45,42 @@ AGE: Mapping[str, Any] = {"name": "Age", "type": "date", "jsonPath": ".metadata.
 """The column of a definition that has none."""
 
 
-class Tables:
-    """Makes tables of a resource's objects."""
+class Column(NamedTuple):
+    """A column of a table (metav1.TableColumnDefinition)."""
 
-    def __init__(self, columns: Columns, resource: ServedResource) -> None:
-        self._columns = columns
+    name: str
+    type: str = "string"
+    format: str = ""
+    description: str = ""
+    priority: int = 0
+    """Above 0 it is shown by ``-o wide`` alone."""
+
+
+class Tables:
+    """Makes tables of a resource's objects; each column has what makes an object's cell in it."""
+
+    def __init__(self, resource: ServedResource, columns: Sequence[tuple[Column, Cell]]) -> None:
         self._resource = resource
+        self._columns = columns
 
     @classmethod
     def of(cls, resource: ServedResource) -> "Tables | None":
         """Return what makes tables of a resource, None where its columns are not known."""
-        columns = _custom(resource) if resource.custom else columns_of(resource)
-        return cls(columns, resource) if columns else None
+        if resource.custom:
+            return cls(resource, list(_custom_columns(resource)))
+        return cls(resource, _built_in_columns(resource)) if "columns" in resource.rules else None
 
     def table(
         self, items: Iterable[Stored], metadata: Mapping[str, Any], *, include: str, headers: bool = True
     ) -> dict[str, Any]:
         """Return a table of objects, each with its metadata, or as ``include`` says."""
-        definitions = [each._asdict() for each in self._columns.definitions] if headers else []
+        definitions = [column._asdict() for column, _ in self._columns] if headers else []
         rows = [self._row(each, include) for each in items]
         head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
         return head | {"columnDefinitions": definitions, "rows": rows}
 
     def _row(self, stored: Stored, include: str) -> dict[str, Any]:
-        row: dict[str, Any] = {"cells": self._columns.cells(stored.content)}
+        row: dict[str, Any] = {"cells": [make(stored.content) for _, make in self._columns]}
         phase = stored.content.get("status", {}).get("phase") if self._resource.kind == "Pod" else None
         if phase in _FINISHED:
             finished = {"type": "Completed", "status": "True", "reason": phase, "message": _FINISHED[phase]}
@@ -70,30 +94,55 @@ class Tables:
         return row
 
 
-def _custom(resource: ServedResource) -> Columns:
-    """Return the columns that a definition asks for behind the name."""
-    asked = resource.columns or (AGE,)
-    definitions = [
-        Column(
-            each["name"],
-            each["type"],
-            each.get("format", ""),
-            each.get("description")
-            or f"Custom resource definition column (in JSONPath format): {each['jsonPath']}",
-            each.get("priority", 0),
-        )
-        for each in asked
-    ]
+@cache
+def _built_in_columns(resource: ServedResource) -> list[tuple[Column, Cell]]:
+    return [_built_in_column(title, cell) for title, cell in resource.rules["columns"].items()]
 
-    def cells(content: Content) -> list[Any]:
-        found = (_find(content, each["jsonPath"]) for each in asked)
-        shown = (
-            _cell(each["type"], values[0] if values else None)
-            for each, values in zip(asked, found, strict=True)
-        )
-        return [content["metadata"]["name"], *shown]
 
-    return Columns([Column("Name", format="name"), *definitions], cells)
+def _built_in_column(title: str, given: Any) -> tuple[Column, Cell]:
+    plain = title.removesuffix("+")
+    name = plain.rstrip("#?@")
+    wanted, absent = given if isinstance(given, list) else (given, None)
+    wanted = wanted or _OFTEN.get(name, "metadata.name")
+    call = _CALL.fullmatch(wanted)
+    show, path = (CELLS[call[1]], call[2]) if call else (_plain, wanted)
+
+    def make(content: Content) -> Any:
+        value = value_at(content, path) if path else content
+        return absent if value is None and absent is not None else show(value)
+
+    kind = _TYPES.get(plain[-1], "string")
+    return Column(name, kind, "name" if name == "Name" else "", priority=int(plain != title)), make
+
+
+def _plain(value: Any) -> Any:
+    return "" if value is None else value
+
+
+def _custom_columns(resource: ServedResource) -> Iterator[tuple[Column, Cell]]:
+    """Yield the name, and the columns that a definition asks for behind it."""
+    yield Column("Name", format="name"), lambda content: content["metadata"]["name"]
+    for each in resource.columns or (AGE,):
+        path, kind = each["jsonPath"], each["type"]
+        described = each.get("description")
+        described = described or f"Custom resource definition column (in JSONPath format): {path}"
+        column = Column(each["name"], kind, each.get("format", ""), described, each.get("priority", 0))
+        yield column, partial(_custom_cell, path, kind)
+
+
+def _custom_cell(path: str, kind: str, content: Content) -> Any:
+    value = next(iter(_find(content, path)), None)
+    if value is None:
+        return None
+    if kind == "string":
+        return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
+    if kind == "date":
+        return _date(value) if isinstance(value, str) else None
+    if kind == "boolean":
+        return value if isinstance(value, bool) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if kind == "integer" else value
 
 
 def _find(content: Content, path: str) -> list[Any]:
@@ -130,20 +179,6 @@ def _passes(item: Any, step: re.Match[str]) -> bool:
         return bool(_COMPARE[step["compare"]](found[0], than))
     except TypeError:
         return False
-
-
-def _cell(kind: str, value: Any) -> Any:
-    if value is None:
-        return None
-    if kind == "string":
-        return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
-    if kind == "date":
-        return _date(value) if isinstance(value, str) else None
-    if kind == "boolean":
-        return value if isinstance(value, bool) else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if kind == "integer" else value
 
 
 def _date(text: str) -> str:
