@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from distq.client import Client
-from distq.testing.apiserver.built_in_schemas import FILE
+from distq.testing.apiserver.built_in import SCHEMAS
 from distq.testing.apiserver.resources import BUILT_IN, OF_SUBRESOURCES
 
 Definitions = dict[str, dict[str, Any]]
@@ -142,7 +142,7 @@ def main() -> None:
     from tests.support.api_servers import RealApiServer, real_api_server_assets
 
     with RealApiServer(real_api_server_assets()) as server:
-        FILE.write_bytes(written(with_pointers(published(server.client()))))
+        SCHEMAS.write_bytes(written(with_pointers(published(server.client()))))
 
 
 if __name__ == "__main__":

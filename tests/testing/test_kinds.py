@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from distq.testing.apiserver.built_in_schemas import published as shipped
+from distq.testing.apiserver.built_in import published as shipped
 from distq.testing.apiserver.resources import ACCESS_REVIEWS, BUILT_IN
 from tests.support.api_servers import ApiServer
 from tests.testing import openapi

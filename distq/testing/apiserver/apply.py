@@ -8,8 +8,7 @@ Source: apimachinery pkg/util/managedfields, sigs.k8s.io/structured-merge-diff m
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from distq.testing.apiserver.built_in_kinds import built_in, names_in
-from distq.testing.apiserver.built_in_schemas import Schema, definition
+from distq.testing.apiserver.built_in import Schema, built_in, definition, names_in
 from distq.testing.apiserver.causes import Cause
 from distq.testing.apiserver.field_sets import (
     ListItem,

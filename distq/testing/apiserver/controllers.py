@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from distq.testing.apiserver.admission import PROTECTION
-from distq.testing.apiserver.built_in_kinds import built_in
+from distq.testing.apiserver.built_in import built_in
 from distq.testing.apiserver.objects import with_condition
 from distq.testing.apiserver.registry import FOREGROUND, ORPHAN, DeleteOptions, Registry
 from distq.testing.apiserver.resources import NAMESPACES, PODS, Catalogue, ServedResource

@@ -6,7 +6,7 @@ Source: kubernetes pkg/apis/core/validation.
 from collections.abc import Iterator, Mapping
 
 from distq.testing.apiserver import names, quantities
-from distq.testing.apiserver.built_in_kinds import names_in, rules_of
+from distq.testing.apiserver.built_in import names_in, rules_of
 from distq.testing.apiserver.causes import (
     Cause,
     Fields,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from distq.testing.apiserver.built_in_kinds import rules_of
+from distq.testing.apiserver.built_in import rules_of
 
 Fields = dict[str, Any]
 

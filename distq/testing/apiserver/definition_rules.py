@@ -6,7 +6,7 @@ Source: apiextensions-apiserver pkg/apis/apiextensions/validation, pkg/apiserver
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from distq.testing.apiserver.built_in_schemas import PRESERVES, Schema
+from distq.testing.apiserver.built_in import PRESERVES, Schema
 from distq.testing.apiserver.causes import Cause, Fields, Rule, forbidden, required, unsupported, wrong
 from distq.testing.apiserver.resources import DEFINITIONS
 from distq.testing.apiserver.status import undecodable

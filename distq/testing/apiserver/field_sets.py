@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from distq.testing.apiserver.built_in_schemas import PRESERVES, Schema
+from distq.testing.apiserver.built_in import PRESERVES, Schema
 from distq.testing.apiserver.causes import GO_TYPES, go_text
 from distq.testing.apiserver.structural import EMBEDDED, field_schema
 

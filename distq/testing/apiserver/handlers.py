@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from distq.testing.apiserver import discovery, objects, openapi
+from distq.testing.apiserver import discovery, objects
 from distq.testing.apiserver.evictions import Evictions
 from distq.testing.apiserver.listing import ListOptions, list_page, parse_version, reach
 from distq.testing.apiserver.options import WriteOptions, delete_options
@@ -82,11 +82,11 @@ class Api:
                 case ["openapi", "v2"]:  # an old kubectl refuses to apply without it
                     return web.Response(body=b"", content_type=_OPENAPI_V2)
                 case ["openapi", "v3"]:
-                    return _json(openapi.paths(self._catalogue))
+                    return _json(discovery.openapi_paths(self._catalogue))
                 case ["openapi", "v3", "api", version]:
-                    return _json(openapi.document(self._catalogue, "", version))
+                    return _json(discovery.openapi(self._catalogue, "", version))
                 case ["openapi", "v3", "apis", group, version]:
-                    return _json(openapi.document(self._catalogue, group, version))
+                    return _json(discovery.openapi(self._catalogue, group, version))
         except KeyError:
             pass
         return web.Response(status=404, text="404 page not found\n")

@@ -7,7 +7,7 @@ Source: apimachinery pkg/util/validation, pkg/api/validate/content and pkg/api/v
 import re
 from collections.abc import Callable
 
-from distq.testing.apiserver.built_in_kinds import built_in, names_in
+from distq.testing.apiserver.built_in import built_in, names_in
 
 Form = Callable[[str], list[str]]
 

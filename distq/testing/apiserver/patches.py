@@ -8,7 +8,7 @@ Sources: RFC 7386, RFC 6902, apimachinery pkg/util/strategicpatch.
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from distq.testing.apiserver.built_in_schemas import Schema
+from distq.testing.apiserver.built_in import Schema
 from distq.testing.apiserver.field_sets import FREE
 from distq.testing.apiserver.status import StatusError, bad_request
 from distq.testing.apiserver.structural import field_schema

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
-from distq.testing.apiserver.built_in_kinds import Rules, built_in, names_in
-from distq.testing.apiserver.built_in_schemas import Schema, schema_of
+from distq.testing.apiserver.built_in import Rules, Schema, built_in, names_in, schema_of
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 SUBRESOURCE_VERBS = {

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from distq.testing.apiserver import formats
-from distq.testing.apiserver.built_in_schemas import Schema
+from distq.testing.apiserver.built_in import Schema
 from distq.testing.apiserver.causes import Cause, duplicate, required
 from distq.testing.apiserver.structural import EMBEDDED, same_value
 

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from distq.testing.apiserver import admission, typed
-from distq.testing.apiserver.built_in_kinds import names_in
+from distq.testing.apiserver.built_in import names_in
 from distq.testing.apiserver.causes import forbidden, wrong
 from distq.testing.apiserver.definitions import established, with_defaults
 from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, ServedResource

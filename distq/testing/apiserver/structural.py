@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from distq.testing.apiserver.built_in_schemas import PRESERVES, Schema, definition
+from distq.testing.apiserver.built_in import PRESERVES, Schema, definition
 
 EMBEDDED = "x-kubernetes-embedded-resource"
 _TYPE_META = {"apiVersion", "kind", "metadata"}

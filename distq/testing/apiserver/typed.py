@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from distq.testing.apiserver import defaults, quantities
-from distq.testing.apiserver.built_in_schemas import NAME, PRESERVES, Schema, definition, pointers
+from distq.testing.apiserver.built_in import NAME, PRESERVES, Schema, definition, pointers
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.status import bad_request, undecodable
 from distq.testing.apiserver.store import Content

@@ -16,8 +16,7 @@ from distq.testing.apiserver import (
     pod_rules,
     workload_rules,
 )
-from distq.testing.apiserver.built_in_kinds import Rules, names_in, rules_of
-from distq.testing.apiserver.built_in_schemas import NAME, PRESERVES, Schema, pointers
+from distq.testing.apiserver.built_in import NAME, PRESERVES, Rules, Schema, names_in, pointers, rules_of
 from distq.testing.apiserver.causes import Cause, Fields, Rule, forbidden, required, unsupported, wrong
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.store import Content, value_at

@@ -1,7 +1,7 @@
-"""The schemas of the built-in kinds, as the real server publishes them.
+"""The built-in kinds: their schemas, and what else differs from kind to kind, from the two files beside this.
 
-The file beside this one has them without prose; definitions refer to each
-other by name, here the objects themselves.
+The schemas are as the real server publishes them, without prose; definitions that refer to each other by
+name there hold the objects themselves here.
 Source: /openapi/v3 of kube-apiserver 1.36, and for pointers types.go of k8s.io/api.
 """
 
@@ -12,12 +12,33 @@ from typing import Any
 
 import msgspec
 
+Rules = Mapping[str, Any]
+"""What ``built_in_kinds.yaml`` has of a kind, or of a type."""
 Schema = Mapping[str, Any]
 
+_KINDS = Path(__file__).with_name("built_in_kinds.yaml")
+SCHEMAS = Path(__file__).with_name("built_in_schemas.json")
 PRESERVES = "x-kubernetes-preserve-unknown-fields"
-FILE = Path(__file__).with_name("built_in_schemas.json")
 NAME = "x-distq-name"
 """In a schema: the name of the definition that it is, such as ``core.v1.PodSpec``."""
+
+
+@cache
+def built_in() -> Mapping[str, Mapping[str, Any]]:
+    """Return the kinds, the subresources and the types."""
+    content: Mapping[str, Mapping[str, Any]] = msgspec.yaml.decode(_KINDS.read_bytes())
+    return content
+
+
+def rules_of(name: str) -> Rules:
+    """Return the rules of a type, by its name in the schemas, empty where it has none."""
+    rules: Rules = built_in()["types"].get(name, {})
+    return rules
+
+
+def names_in(rules: Rules, key: str) -> list[str]:
+    """Return the names that rules list under a key."""
+    return str(rules.get(key, "")).split()
 
 
 def schema_of(api_version: str, kind: str) -> Schema:
@@ -41,7 +62,7 @@ def pointers(name: str) -> Sequence[str]:
 @cache
 def published() -> dict[str, Any]:
     """Return what the file says."""
-    content: dict[str, Any] = msgspec.json.decode(FILE.read_bytes())
+    content: dict[str, Any] = msgspec.json.decode(SCHEMAS.read_bytes())
     return content
 
 
