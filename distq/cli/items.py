@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distq.cli.completion import complete_key, complete_queue
-from distq.cli.durations import since, until
 from distq.cli.help import command
 from distq.cli.options import with_settings
-from distq.cli.output import escape, note, print_json, print_table
+from distq.cli.output import escape, note, print_json, print_table, since, until
 from distq.cli.queue_access import STATES, inspector_of, require_queue
 from distq.config import Settings
 from distq.redisio.records import UNMAPPED

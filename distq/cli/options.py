@@ -12,9 +12,26 @@ from typing import Any
 
 import click
 
-from distq.cli.durations import Seconds
 from distq.cli.help import SharedOption, with_parameters
 from distq.config import Settings, lease_name
+from distq.seconds import parse_seconds
+
+
+class Seconds(click.FloatRange):
+    """A number of seconds, or 90s, 10m, 1h or 2d."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return seconds."""
+        try:
+            seconds = parse_seconds(str(value))
+        except ValueError:
+            self.fail(
+                f"{value!r} is no duration. Give seconds, or for instance 90s, 10m, 1h or 2d.", param, ctx
+            )
+        return float(super().convert(seconds, param, ctx))
+
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
 _HELP: dict[str, tuple[Any, str]] = {

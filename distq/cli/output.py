@@ -20,7 +20,7 @@ from typing import Any, get_args, get_type_hints
 
 import click
 
-from distq.wording import rfc3339
+from distq.wording import age, rfc3339
 
 NOTE_TIME = 0.3
 """Seconds that stderr gets to take a note."""
@@ -101,6 +101,18 @@ def _cut(headers: Sequence[str], lines: list[list[str]]) -> None:
 def _colour(headers: Sequence[str], line: Sequence[str]) -> str | None:
     state = dict(zip(headers, line, strict=True)).get("STATE", "")
     return _COLOURS.get(state.rstrip("*"))
+
+
+def since(moment: float | None, now: float) -> str:
+    """Return how long ago a moment was, for a table."""
+    return "-" if moment is None else age(now - moment)
+
+
+def until(moment: float | None, now: float) -> str:
+    """Return how far away a moment is, for a table."""
+    if moment is None:
+        return "-"
+    return f"in {age(moment - now)}" if moment > now else "now"
 
 
 def styled(text: str, *, fg: str | None = None, bold: bool = False) -> str:

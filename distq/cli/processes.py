@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from distq.cli.completion import complete_queue
-from distq.cli.durations import since
 from distq.cli.help import command
 from distq.cli.options import with_settings
-from distq.cli.output import note, print_json, print_table
+from distq.cli.output import note, print_json, print_table, since
 from distq.cli.queue_access import exit_if_broken, inspector_of, require_queue
 from distq.config import Settings
 from distq.wording import age

@@ -20,13 +20,12 @@ from distq.cli.check import check
 from distq.cli.completion import completion
 from distq.cli.dashboard import dashboard
 from distq.cli.demo.command import demo
-from distq.cli.fairness import fair
 from distq.cli.init.command import init
 from distq.cli.items import items
 from distq.cli.manifests.command import manifests
 from distq.cli.output import escape, lead_nowhere, note, printing
 from distq.cli.processes import leader, workers
-from distq.cli.queue_changes import pause, resume, resync, trace
+from distq.cli.queue_changes import fair, pause, resume, resync, trace
 from distq.cli.queues import queues
 from distq.cli.repair import add, delete, park, requeue
 from distq.cli.run import informer, run, worker

@@ -1,4 +1,4 @@
-"""Commands that change a queue as a whole, or what is recorded of it: pause, resume, resync, trace.
+"""Commands that change a queue as a whole, or what is recorded of it: pause, resume, fair, resync, trace.
 
 Pause and resume ask nothing first: the other one undoes it, and nothing is lost in between.
 """
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distq.cli.audited import DID, audited
+from distq.cli.audit import DID, audited
 from distq.cli.completion import complete_queue
-from distq.cli.durations import Seconds
 from distq.cli.help import command
-from distq.cli.options import with_settings
+from distq.cli.options import Seconds, with_settings
 from distq.cli.output import escape, note, print_json
 from distq.cli.progress import POLL_INTERVAL, Progress, confirm
 from distq.cli.queue_access import NO_QUEUE, inspector_of, leaderless_since, require_queue
@@ -75,6 +74,31 @@ def _wait_until_idle(inspector: "Inspector", queue: str) -> None:
             if not info.processing:
                 return
             time.sleep(POLL_INTERVAL)
+
+
+@command("distq fair foos namespace")
+@click.argument("queue", shell_complete=complete_queue)
+@click.argument("by", type=click.Choice(["namespace", "none"]))
+@with_settings()
+def fair(*, settings: Settings, as_json: bool, queue: str, by: str) -> None:
+    """Let the namespaces of QUEUE take turns, or none: then items come in the order of the adds."""
+    inspector = inspector_of(settings)
+    require_queue(inspector, queue)
+    fair_by = None if by == "none" else by
+    with audited(inspector.connection, "fair", queue, f"share {queue} fairly by {by}") as did:
+        before = inspector.fair_by(queue, fair_by)
+        did(DID[before != fair_by])
+    if as_json:
+        print_json({"fair_by": fair_by, "before": before})
+    elif before == fair_by:
+        click.echo("nothing changed")
+    else:
+        click.echo(
+            "the namespaces take turns, also with the items that wait"
+            if fair_by
+            else "waiting items keep their places, new ones come behind them; "
+            'a program that says fair_by="namespace" runs on, but does not start again'
+        )
 
 
 @command("distq resync foos --wait")

@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 import click
 
 from distq.cli.completion import complete_queue
-from distq.cli.durations import Seconds, since
-from distq.cli.flows import print_flows
 from distq.cli.help import command
-from distq.cli.options import with_settings
-from distq.cli.output import note, print_json, print_table
+from distq.cli.options import Seconds, with_settings
+from distq.cli.output import note, print_json, print_table, since
 from distq.cli.past import print_history
 from distq.cli.queue_access import existing_queue, exit_if_broken, inspector_of, require_queue
 from distq.config import Settings
-from distq.wording import age
+from distq.wording import age, brief, counted
 
 if TYPE_CHECKING:
-    from distq.inspector import QueueInfo
+    from distq.inspector import FlowInfo, Inspector, QueueInfo
 
 LONGEST_INTERVAL = 86400.0
 """Seconds between two looks at most; the system's sleep has an end, too."""
@@ -35,6 +33,19 @@ QUEUE_COLUMNS = [
     "OLDEST",
     "DONE/S",
     "WORKERS",
+]
+
+
+_FLOW_COLUMNS = [
+    "QUEUE",
+    "FLOW",
+    "READY",
+    "HELD-BACK",
+    "PROCESSING",
+    "OLDEST",
+    "CLAIMED",
+    "WAITED-P50",
+    "WAITED-P99",
 ]
 
 
@@ -69,7 +80,7 @@ def queues(
         return
     if flows:
         found = [require_queue(inspector, queue)] if queue else inspector.queues()
-        print_flows(inspector, [info.name for info in found if info.broken is None], as_json=as_json)
+        _print_flows(inspector, [info.name for info in found if info.broken is None], as_json=as_json)
         exit_if_broken(found)
         return
     while True:
@@ -123,3 +134,37 @@ def _special(info: "QueueInfo", now: float) -> Iterator[str]:
         yield f"traced for {age(info.traced_until - now)} more"
     if info.held_back:
         yield f"{info.held_back} held back"
+
+
+def _print_flows(inspector: "Inspector", queues: Sequence[str], *, as_json: bool) -> None:
+    """Print the flows of queues, as a table with notes of what it leaves out, or as a JSON object each."""
+    looks = [inspector.flows(queue) for queue in queues]
+    if as_json:
+        for look in looks:
+            for flow in look.flows:
+                print_json(flow)
+        return
+    now = inspector.now()
+    rows = [_flow_row(flow, now) for look in looks for flow in look.flows]
+    if rows:
+        print_table(_FLOW_COLUMNS, rows)
+    else:
+        note("no item waits, and none was claimed in the last minutes")
+    for look in looks:
+        if look.is_sample:
+            note(f"{look.queue}: estimated from {look.looked_at} of {look.ready} ready items")
+        if look.left_out:
+            note(f"{look.queue}: {counted(look.left_out, 'flow')} more")
+
+
+def _flow_row(flow: "FlowInfo", now: float) -> list[str]:
+    return [
+        flow.queue,
+        "-" if flow.flow is None else flow.flow,
+        f"{'~' if flow.sample and flow.ready else ''}{flow.ready}",
+        f"{'~' if flow.sample and flow.held_back else ''}{flow.held_back}",
+        str(flow.processing),
+        since(flow.oldest_ready, now),
+        str(flow.claimed),
+        *("-" if seconds is None else brief(seconds) for seconds in (flow.waiting_p50, flow.waiting_p99)),
+    ]

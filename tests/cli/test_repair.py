@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from distq.cli.chosen_items import ChosenItems
+from distq.cli.repair import ChosenItems
 from distq.errors import RedisUnavailable, TerminalError
 from distq.inspector import Inspector
 from distq.redisio.commit import Commit

@@ -29,9 +29,9 @@ from opentelemetry.trace import NoOpTracerProvider
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from distq.cli import items, output
-from distq.cli.durations import since
 from distq.cli.logs import JsonFormatter, TextFormatter
 from distq.cli.manifests.access import SPECIAL_VERBS, VERBS, WRITES, Access
+from distq.cli.output import since
 from distq.cli.program import main as distq
 from distq.client.client import Client
 from distq.client.error_mapping import missing_object, response_error

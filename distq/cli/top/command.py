@@ -5,18 +5,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from distq.cli.audited import DID, audited
-from distq.cli.durations import Seconds
+from distq.cli.audit import DID, audited
 from distq.cli.help import command
-from distq.cli.options import with_settings
+from distq.cli.options import Seconds, with_settings
 from distq.cli.output import escape
 from distq.cli.progress import bar
 from distq.cli.queue_access import inspector_of
 from distq.cli.queues import LONGEST_INTERVAL
+from distq.cli.repair import repaired_so_far
 from distq.cli.signals import leave_on_signals
 from distq.config import Settings
 from distq.errors import ConfigError, DistqError
@@ -204,22 +205,20 @@ class Top:
         if not count:
             self._message = f"{queue} has no dead items"
             return
+        from distq.inspector.info import RepairStep
 
         def act() -> Iterator[str]:
-            looked_at, changed, cursor = 0, 0, 0
+            done = RepairStep(0, 0, 0)
+            step = partial(self._inspector.repair_some, repair, queue, state="dead")
             with self._audited(repair, queue, f"dead items of {queue}") as did:
-                while True:
-                    try:
-                        step = self._inspector.repair_some(repair, queue, state="dead", cursor=cursor)
-                    except DistqError as error:
-                        did(f"{changed} of {looked_at} changed, then failed: {error}")
-                        raise
-                    looked_at, changed = looked_at + step.chosen, changed + step.changed
-                    if step.cursor is None:
-                        break
-                    cursor = step.cursor
-                    yield f"{repair} {bar(looked_at, max(count, looked_at))}"
-                did(f"{changed} of {looked_at} changed")
-            yield f"{repair}: {counted(changed, 'item')} of {queue}"
+                try:
+                    for done in repaired_so_far(step):
+                        if done.cursor is not None:
+                            yield f"{repair} {bar(done.chosen, max(count, done.chosen))}"
+                except DistqError as error:
+                    did(f"{done.changed} of {done.chosen} changed, then failed: {error}")
+                    raise
+                did(f"{done.changed} of {done.chosen} changed")
+            yield f"{repair}: {counted(done.changed, 'item')} of {queue}"
 
         self._question = _Question(f"{repair.capitalize()} {counted(count, 'dead item')} of {queue}?", act)
