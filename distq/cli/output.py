@@ -126,6 +126,14 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(_record(value), separators=(",", ":")))
 
 
+def print_result(record: Mapping[str, Any], text: str, as_json: bool) -> None:
+    """Print what a command did: for a program or for people."""
+    if as_json:
+        print_json(record)
+    else:
+        click.echo(text)
+
+
 def _record(value: Any) -> Mapping[str, Any]:
     if isinstance(value, Mapping):
         return value

@@ -9,7 +9,7 @@ from distq.cli.completion import complete_queue
 from distq.cli.help import command
 from distq.cli.options import with_settings
 from distq.cli.output import note, print_json, print_table, since
-from distq.cli.queue_access import exit_if_broken, inspector_of, require_queue
+from distq.cli.queue_access import exit_if_broken, inspector_of
 from distq.config import Settings
 from distq.wording import age
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @with_settings()
 def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
     """Show the worker processes of all queues, or of one."""
-    view = _view(settings, queue)
+    view = inspector_of(settings, queue).view(queue)
     _print(view, lambda found: found.workers, _worker_row, as_json, none="no workers")
 
 
@@ -31,15 +31,8 @@ def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
 @with_settings()
 def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
     """Show the leader of each watched resource and its position, for all queues or for one."""
-    view = _view(settings, queue)
+    view = inspector_of(settings, queue).view(queue)
     _print(view, lambda found: found.streams, _stream_row, as_json, none="no informer has led yet")
-
-
-def _view(settings: Settings, queue: str | None) -> "View":
-    inspector = inspector_of(settings)
-    if queue:
-        require_queue(inspector, queue)
-    return inspector.view(queue)
 
 
 def _print(

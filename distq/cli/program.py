@@ -19,10 +19,10 @@ from distq.cli.bench import bench
 from distq.cli.check import check
 from distq.cli.completion import completion
 from distq.cli.dashboard import dashboard
-from distq.cli.demo.command import demo
-from distq.cli.init.command import init
+from distq.cli.demo import demo
+from distq.cli.init import init
 from distq.cli.items import items
-from distq.cli.manifests.command import manifests
+from distq.cli.manifests import manifests
 from distq.cli.output import escape, lead_nowhere, note, printing
 from distq.cli.processes import leader, workers
 from distq.cli.queue_changes import fair, pause, resume, resync, trace
@@ -30,7 +30,7 @@ from distq.cli.queues import queues
 from distq.cli.repair import add, delete, park, requeue
 from distq.cli.run import informer, run, worker
 from distq.cli.sandbox import sandbox
-from distq.cli.top.command import top
+from distq.cli.top import top
 from distq.errors import DistqError, LeaseLost, NoSlotLeft, Stalled, Unsettled
 
 UNSETTLED, NO_SLOT_LEFT, INTERRUPTED = 3, 4, 130

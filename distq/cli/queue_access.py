@@ -14,12 +14,15 @@ NO_QUEUE = 'nothing was ever added to it. See "distq queues".'
 STATES = click.Choice(["ready", "delayed", "processing", "dead", "dirty"])
 
 
-def inspector_of(settings: Settings) -> "Inspector":
-    """Return an Inspector on the Redis of these settings."""
+def inspector_of(settings: Settings, queue: str | None = None) -> "Inspector":
+    """Return an Inspector on the Redis of these settings; exit 1 without the queue, or where it is broken."""
     from distq.inspector import Inspector
     from distq.redisio.connection import Connection
 
-    return Inspector(Connection(settings=settings))
+    inspector = Inspector(Connection(settings=settings))
+    if queue:
+        require_queue(inspector, queue)
+    return inspector
 
 
 def existing_queue(inspector: "Inspector", queue: str, otherwise: str = NO_QUEUE) -> "QueueInfo":

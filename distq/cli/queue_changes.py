@@ -13,7 +13,7 @@ from distq.cli.audit import DID, audited
 from distq.cli.completion import complete_queue
 from distq.cli.help import command
 from distq.cli.options import Seconds, with_settings
-from distq.cli.output import escape, note, print_json
+from distq.cli.output import escape, note, print_json, print_result
 from distq.cli.progress import POLL_INTERVAL, Progress, confirm
 from distq.cli.queue_access import NO_QUEUE, inspector_of, leaderless_since, require_queue
 from distq.config import Settings
@@ -34,17 +34,14 @@ _NOT_YET = (
 @with_settings()
 def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
     """Stop claims of QUEUE; workers finish the items that they hold, and adds are accepted."""
-    inspector = inspector_of(settings)
-    require_queue(inspector, queue)
+    inspector = inspector_of(settings, queue)
     with audited(inspector.connection, "pause", queue, f"pause {queue}") as did:
         did(DID[inspector.pause(queue)])
     if wait:
         _wait_until_idle(inspector, queue)
     processing = require_queue(inspector, queue).processing
-    if as_json:
-        print_json({"paused": True, "processing": processing})
-    else:
-        click.echo(f"paused; {processing} in progress" if processing else "paused")
+    text = f"paused; {processing} in progress" if processing else "paused"
+    print_result({"paused": True, "processing": processing}, text, as_json)
 
 
 @command("distq resume foos")
@@ -52,15 +49,11 @@ def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
 @with_settings()
 def resume(*, settings: Settings, as_json: bool, queue: str) -> None:
     """Let workers of QUEUE claim again."""
-    inspector = inspector_of(settings)
-    require_queue(inspector, queue)
+    inspector = inspector_of(settings, queue)
     with audited(inspector.connection, "resume", queue, f"resume {queue}") as did:
         was_paused = inspector.resume(queue)
         did(DID[was_paused])
-    if as_json:
-        print_json({"paused": False})
-    else:
-        click.echo("resumed" if was_paused else "was not paused")
+    print_result({"paused": False}, "resumed" if was_paused else "was not paused", as_json)
 
 
 def _wait_until_idle(inspector: "Inspector", queue: str) -> None:
@@ -82,23 +75,21 @@ def _wait_until_idle(inspector: "Inspector", queue: str) -> None:
 @with_settings()
 def fair(*, settings: Settings, as_json: bool, queue: str, by: str) -> None:
     """Let the namespaces of QUEUE take turns, or none: then items come in the order of the adds."""
-    inspector = inspector_of(settings)
-    require_queue(inspector, queue)
+    inspector = inspector_of(settings, queue)
     fair_by = None if by == "none" else by
     with audited(inspector.connection, "fair", queue, f"share {queue} fairly by {by}") as did:
         before = inspector.fair_by(queue, fair_by)
         did(DID[before != fair_by])
-    if as_json:
-        print_json({"fair_by": fair_by, "before": before})
-    elif before == fair_by:
-        click.echo("nothing changed")
+    if before == fair_by:
+        text = "nothing changed"
+    elif fair_by:
+        text = "the namespaces take turns, also with the items that wait"
     else:
-        click.echo(
-            "the namespaces take turns, also with the items that wait"
-            if fair_by
-            else "waiting items keep their places, new ones come behind them; "
+        text = (
+            "waiting items keep their places, new ones come behind them; "
             'a program that says fair_by="namespace" runs on, but does not start again'
         )
+    print_result({"fair_by": fair_by, "before": before}, text, as_json)
 
 
 @command("distq resync foos --wait")
@@ -115,8 +106,7 @@ def fair(*, settings: Settings, as_json: bool, queue: str, by: str) -> None:
 @with_settings()
 def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool, wait: bool, timeout: float) -> None:
     """Make the leader list all resources that feed QUEUE and enqueue them, at low priority."""
-    inspector = inspector_of(settings)
-    require_queue(inspector, queue)
+    inspector = inspector_of(settings, queue)
     resources = [stream.resource for stream in inspector.streams(queue)]
     if not resources:
         raise click.ClickException(f"nothing to list: no informer feeds {queue}.")
@@ -129,12 +119,10 @@ def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool, wait: bo
         since = age(inspector.now() - gone_since)
         note(f"no leader for {since}: the resync begins when an informer of {queue} leads")
     listing = _wait_until_listed(inspector, queue, resynced, timeout) if wait else []
-    if as_json:
-        outcome = {"listed": resynced - len(listing)} if wait else {}
-        gone = None if gone_since is None else rfc3339(gone_since)
-        print_json({"resynced": resynced, "gone_since": gone, **outcome})
-    else:
-        click.echo(f"resynced {resynced}")
+    outcome = {"listed": resynced - len(listing)} if wait else {}
+    gone = None if gone_since is None else rfc3339(gone_since)
+    record = {"resynced": resynced, "gone_since": gone, **outcome}
+    print_result(record, f"resynced {resynced}", as_json)
     if listing:
         raise click.ClickException(f"not listed within {timeout:g} s: {', '.join(listing)}. It goes on.")
 

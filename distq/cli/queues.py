@@ -74,14 +74,13 @@ def queues(
     if watch + history + flows > 1:
         raise click.UsageError("Give one of --watch, --history and --flows.")
     inspector = inspector_of(settings)
-    if history:
+    if history or flows:
         found = [require_queue(inspector, queue)] if queue else inspector.queues()
-        print_history(inspector, [info.name for info in found], since, as_json=as_json)
-        return
-    if flows:
-        found = [require_queue(inspector, queue)] if queue else inspector.queues()
-        _print_flows(inspector, [info.name for info in found if info.broken is None], as_json=as_json)
-        exit_if_broken(found)
+        if history:
+            print_history(inspector, [info.name for info in found], since, as_json=as_json)
+        else:
+            _print_flows(inspector, [info.name for info in found if info.broken is None], as_json=as_json)
+            exit_if_broken(found)
         return
     while True:
         found = [existing_queue(inspector, queue)] if queue else inspector.queues()

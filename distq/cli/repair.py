@@ -17,7 +17,7 @@ from distq.cli.completion import complete_key, complete_queue
 from distq.cli.help import command, with_parameters
 from distq.cli.items import remedy, remedy_of_unmapped
 from distq.cli.options import Seconds, with_settings
-from distq.cli.output import escape, note, print_json
+from distq.cli.output import escape, note, print_result
 from distq.cli.progress import Progress, bar, confirm
 from distq.cli.queue_access import STATES, inspector_of, require_queue
 from distq.config import Settings
@@ -62,7 +62,7 @@ def add(
         did(f"{added} new")
     if after is not None and after > TEN_YEARS:
         click.echo(f"distq: --after {after:g} counts as ten years", err=True)
-    _report("added", added, as_json)
+    print_result({"added": added}, f"added {added}", as_json)
 
 
 @command("distq requeue foos --state dead --match 'prod/*'")
@@ -76,7 +76,8 @@ def requeue(*, settings: Settings, as_json: bool, **choice: Any) -> None:
             raise click.ClickException(
                 f"cannot requeue {escape(item.key)}: it is no key. Instead {remedy(item)}"
             )
-    _report("requeued", chosen.repair("requeue", effect=", forgetting their failures"), as_json)
+    changed = chosen.repair("requeue", effect=", forgetting their failures")
+    print_result({"requeued": changed}, f"requeued {changed}", as_json)
 
 
 @command("distq delete foos prod/web")
@@ -95,7 +96,8 @@ def delete(*, settings: Settings, as_json: bool, **choice: Any) -> None:
             )
     if chosen.keys:
         chosen.confirm("delete", len(chosen.keys))
-    _report("deleted", chosen.repair("delete"), as_json)
+    changed = chosen.repair("delete")
+    print_result({"deleted": changed}, f"deleted {changed}", as_json)
 
 
 @command('distq park foos prod/web --reason "waits for INC-7"')
@@ -117,14 +119,7 @@ def park(*, settings: Settings, as_json: bool, reason: str, **choice: Any) -> No
     for item in before:
         if item.state == "dead" and chosen.inspector.item(chosen.queue, item.key) == item:
             note(f"{escape(item.key)} is dead already ({item.reason}), and nothing but a change revives it.")
-    _report("parked", changed, as_json)
-
-
-def _report(verb: str, count: int, as_json: bool) -> None:
-    if as_json:
-        print_json({verb: count})
-    else:
-        click.echo(f"{verb} {count}")
+    print_result({"parked": changed}, f"parked {changed}", as_json)
 
 
 @dataclass(frozen=True, kw_only=True)

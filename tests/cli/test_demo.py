@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from distq.cli.demo.command import next_steps
+from distq.cli.demo import next_steps
 from distq.cli.demo.display import HEADERS
 from distq.cli.demo.journal import Entry, Journal, count_overlaps, read_journal
 from distq.cli.demo.performance import Verdict

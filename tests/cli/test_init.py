@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from distq.cli.init import command
-from distq.cli.init.names import names_of
+from distq.cli.init import names_of
 from distq.errors import ConfigError
+from tests import ROOT
 from tests.cli.conftest import CommandLine
 from tests.support.parts import program
 
@@ -101,7 +101,7 @@ def test_its_installation_names_what_it_needs(project: Path) -> None:
 @pytest.mark.first_contact(20)
 def test_its_files_name_no_place_of_this_machine(project: Path) -> None:
     """They are to be shared: no path to the distq that wrote them, nor to their own folder."""
-    places = {str(project), str(project.parent), str(Path(command.__file__).parents[3])}
+    places = {str(project), str(project.parent), str(ROOT)}
     for path in project.iterdir():
         text = path.read_text()
         assert not [place for place in places if place in text], path

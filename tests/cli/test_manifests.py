@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from distq.cli import logs
-from distq.cli.manifests.access import VERBS, WRITES, Access, guess_plural
+from distq.cli.manifests.roles import VERBS, WRITES, Access, guess_plural
 from distq.cli.program import main
 from distq.client import Client
 from distq.config import Settings

@@ -30,7 +30,7 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from distq.cli import items, output
 from distq.cli.logs import JsonFormatter, TextFormatter
-from distq.cli.manifests.access import SPECIAL_VERBS, VERBS, WRITES, Access
+from distq.cli.manifests.roles import SPECIAL_VERBS, VERBS, WRITES, Access
 from distq.cli.output import since
 from distq.cli.program import main as distq
 from distq.client.client import Client

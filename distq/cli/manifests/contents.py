@@ -7,9 +7,15 @@ from typing import Any
 import yaml
 
 from distq.cli.manifests import objects
-from distq.cli.manifests.access import Access, Plural, guess_plural
 from distq.cli.manifests.installation import Installation, Manifest
-from distq.cli.manifests.roles import informer_rights, role_manifests, worker_rights
+from distq.cli.manifests.roles import (
+    Access,
+    Plural,
+    guess_plural,
+    informer_rights,
+    role_manifests,
+    worker_rights,
+)
 from distq.errors import ConfigError
 
 _HEAD = """\

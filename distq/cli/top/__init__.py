@@ -1,1 +1,224 @@
-"""``distq top``: queues and their items, live in a terminal, with the repairs that are a key away."""
+"""The command ``distq top``: queues and their items, live in a terminal, with repairs that are a key away."""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+import click
+
+from distq.cli.audit import DID, audited
+from distq.cli.help import command
+from distq.cli.options import Seconds, with_settings
+from distq.cli.output import escape
+from distq.cli.progress import bar
+from distq.cli.queue_access import inspector_of
+from distq.cli.queues import LONGEST_INTERVAL
+from distq.cli.repair import repaired_so_far
+from distq.cli.signals import leave_on_signals
+from distq.config import Settings
+from distq.errors import ConfigError, DistqError
+from distq.wording import counted
+
+if TYPE_CHECKING:
+    from distq.cli.top.pages import TablePage
+    from distq.cli.top.screen import Line, Screen
+    from distq.inspector import Inspector, Repair
+    from distq.inspector.audit import Outcome
+
+
+class _Question(NamedTuple):
+    """A question before a repair; ``act`` does it, and yields progress."""
+
+    text: str
+    act: Callable[[], Iterator[str]]
+
+
+@command("distq top")
+@click.option("--interval", type=Seconds(min=0.1), default=2.0, show_default=True, help="Seconds.")
+@with_settings()
+def top(*, settings: Settings, as_json: bool, interval: float) -> None:
+    """Watch all queues and their items in this terminal, and repair them by a key."""
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
+    if as_json or not is_terminal:
+        raise ConfigError('"distq top" needs a terminal. Use "distq queues --watch", which prints lines.')
+    from distq.cli.top.screen import Screen
+
+    leave_on_signals()
+    inspector = inspector_of(settings)
+    inspector.queues()  # raises its error before the screen is taken
+    with Screen() as screen:
+        Top(inspector, screen).run(interval)
+
+
+class Top:
+    """The pages that are open, and what is asked or was done last."""
+
+    def __init__(self, inspector: "Inspector", screen: "Screen") -> None:
+        from distq.cli.top.pages import QueuePage, QueuesPage
+
+        self._inspector = inspector
+        self._screen = screen
+        self._open_queue = QueuePage
+        self._queues = QueuesPage()
+        self._item_page: QueuePage | None = None
+        self._question: _Question | None = None
+        self._message = ""
+        self._now = 0.0
+
+    @property
+    def _page(self) -> "TablePage":
+        return self._item_page or self._queues
+
+    @property
+    def _queue(self) -> str:
+        return self._item_page.queue if self._item_page else self._queues.chosen
+
+    def run(self, interval: float) -> None:
+        """Read, draw and react to keys until ``q``."""
+        while True:
+            self._look()
+            until = time.monotonic() + interval
+            while (left := until - time.monotonic()) > 0:
+                self._draw()
+                typed = self._screen.keys(min(left, LONGEST_INTERVAL))
+                for key in typed:
+                    if not self._press(key):
+                        return
+                if typed:
+                    self._look()
+
+    def _look(self) -> None:
+        """Read the page anew; where Redis does not answer, keep the last one and show the error."""
+        try:
+            self._page.read(self._inspector)
+            self._now = self._inspector.now()
+            self._message = self._page.trouble() or self._message
+        except DistqError as error:
+            self._message = str(error)
+
+    def _draw(self) -> None:
+        self._screen.draw(self._lines(self._screen.height))
+
+    def _lines(self, height: int) -> "list[Line]":
+        from distq.cli.top.screen import Line
+
+        lines = self._page.lines(self._now, height)
+        lines += [Line("")] * (height - 2 - len(lines))
+        message = f"{self._question.text} [y/N]" if self._question else self._message
+        return [*lines, Line(escape(message), "title"), Line(self._page.keys, "quiet")]
+
+    # Keys
+
+    def _press(self, key: str) -> bool:
+        """Do what a key is for; return False where it quits."""
+        if self._question is not None:
+            question, self._question = self._question, None
+            self._answer(question, yes=key in {"y", "Y"})
+            return True
+        self._message = ""
+        keys: dict[str, Callable[[], None]] = {
+            "up": lambda: self._page.choose(-1),
+            "k": lambda: self._page.choose(-1),
+            "down": lambda: self._page.choose(1),
+            "j": lambda: self._page.choose(1),
+            "right": self._open,
+            "left": self._back,
+            "tab": self._next_state,
+            "s": self._page.sort,
+            "o": self._turn_round,
+            "p": self._ask_to_pause,
+            "r": lambda: self._ask_to_repair("requeue"),
+            "d": lambda: self._ask_to_repair("delete"),
+        }
+        keys.get(key, lambda: None)()
+        return key != "q"
+
+    def _open(self) -> None:
+        if self._item_page is None and self._queues.chosen:
+            self._item_page = self._open_queue(self._queues.chosen)
+
+    def _back(self) -> None:
+        self._item_page = None
+
+    def _next_state(self) -> None:
+        if self._item_page is not None:
+            self._item_page.next_state()
+
+    def _turn_round(self) -> None:
+        self._page.backwards = not self._page.backwards
+
+    # Repairs: each is asked for first
+
+    def _answer(self, question: _Question, *, yes: bool) -> None:
+        if not yes:
+            self._message = "nothing changed"
+            return
+        try:
+            for self._message in question.act():
+                self._draw()
+        except DistqError as error:
+            self._message = str(error)
+
+    def _audited(self, action: str, queue: str, what: str) -> AbstractContextManager["Outcome"]:
+        return audited(self._inspector.connection, action, queue, f"{action} {what}")
+
+    def _ask_to_pause(self) -> None:
+        queue = self._queue
+        info = self._item_page.info if self._item_page else self._queues.infos.get(queue)
+        if info is None:
+            return
+
+        def act() -> Iterator[str]:
+            switch = self._inspector.resume if info.paused else self._inspector.pause
+            with self._audited(action, queue, queue) as did:
+                changed = switch(queue)
+                did(DID[changed])
+            yield ("resumed" if info.paused else "paused") if changed else "it was so already"
+
+        action = "resume" if info.paused else "pause"
+        self._question = _Question(f"{action.capitalize()} {queue}?", act)
+
+    def _ask_to_repair(self, repair: "Repair") -> None:
+        if self._item_page is not None:
+            self._ask_about_item(repair, self._queue, self._item_page.chosen)
+        elif (info := self._queues.infos.get(self._queue)) and info.broken is None:
+            self._ask_about_dead(repair, info.name, info.dead)
+
+    def _ask_about_item(self, repair: "Repair", queue: str, key: str) -> None:
+        if not key:
+            return
+
+        def act() -> Iterator[str]:
+            change = self._inspector.requeue if repair == "requeue" else self._inspector.delete
+            with self._audited(repair, queue, f"{key} of {queue}") as did:
+                changed = change(queue, key)
+                did(f"{changed} of 1 changed")
+            yield f"{repair} {key}: " + ("done" if changed else "it has changed meanwhile, or is held")
+
+        self._question = _Question(f"{repair.capitalize()} {key} of {queue}?", act)
+
+    def _ask_about_dead(self, repair: "Repair", queue: str, count: int) -> None:
+        if not count:
+            self._message = f"{queue} has no dead items"
+            return
+        from distq.inspector.info import RepairStep
+
+        def act() -> Iterator[str]:
+            done = RepairStep(0, 0, 0)
+            step = partial(self._inspector.repair_some, repair, queue, state="dead")
+            with self._audited(repair, queue, f"dead items of {queue}") as did:
+                try:
+                    for done in repaired_so_far(step):
+                        if done.cursor is not None:
+                            yield f"{repair} {bar(done.chosen, max(count, done.chosen))}"
+                except DistqError as error:
+                    did(f"{done.changed} of {done.chosen} changed, then failed: {error}")
+                    raise
+                did(f"{done.changed} of {done.chosen} changed")
+            yield f"{repair}: {counted(done.changed, 'item')} of {queue}"
+
+        self._question = _Question(f"{repair.capitalize()} {counted(count, 'dead item')} of {queue}?", act)
