@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from distq.testing.apiserver.names import Form
+from distq.testing.apiserver.names import Form, label_key, label_value
 
 Cause = tuple[str, str, str]
 """Reason, field and message, as ``status.invalid`` takes them."""
@@ -55,6 +55,13 @@ def misformed(path: str, text: str, form: Form) -> Iterator[Cause]:
     """Yield what is wrong with a text that is to be of a form."""
     for rule in form(text):
         yield wrong(path, text, rule)
+
+
+def misformed_labels(path: str, labels: Mapping[str, str]) -> Iterator[Cause]:
+    """Yield what is wrong with labels."""
+    for key, value in labels.items():
+        yield from misformed(path, key, label_key)
+        yield from misformed(path, value, label_value)
 
 
 def unsupported(path: str, value: Any, supported: Sequence[str]) -> Iterator[Cause]:

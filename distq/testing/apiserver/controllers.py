@@ -15,7 +15,7 @@ from distq.testing.apiserver.objects import with_condition
 from distq.testing.apiserver.registry import FOREGROUND, ORPHAN, DeleteOptions, Registry
 from distq.testing.apiserver.resources import NAMESPACES, PODS, Catalogue, ServedResource
 from distq.testing.apiserver.status import StatusError
-from distq.testing.apiserver.store import Collection, Content, Store, Stored, StoreEvent
+from distq.testing.apiserver.store import Collection, Content, Stored, StoreEvent
 
 _log = logging.getLogger(__name__)
 _FINALIZER = "kubernetes"
@@ -27,13 +27,13 @@ Place = tuple[tuple[str, str], str]
 class ClusterController(Generic[Key]):
     """Observes every change of the store, and reconciles keys: each once, in the order of their adds."""
 
-    def __init__(self, store: Store, catalogue: Catalogue, registry: Registry) -> None:
-        self._store = store
+    def __init__(self, catalogue: Catalogue, registry: Registry) -> None:
+        self._store = registry.store
         self._catalogue = catalogue
         self._registry = registry
         self._keys: dict[Key, None] = {}
         self._wake = asyncio.Event()
-        store.observers.append(self.observe)
+        self._store.observers.append(self.observe)
 
     def observe(self, collection: Collection, event: StoreEvent) -> None:
         """Add the keys that a change concerns."""
@@ -70,8 +70,8 @@ class GarbageCollector(ClusterController[Place]):
     Foreground deletion removes the dependents before the owner, orphaning takes the reference away.
     """
 
-    def __init__(self, store: Store, catalogue: Catalogue, registry: Registry) -> None:
-        super().__init__(store, catalogue, registry)
+    def __init__(self, catalogue: Catalogue, registry: Registry) -> None:
+        super().__init__(catalogue, registry)
         self._living: dict[str, Place] = {}
         self._dependents: dict[str, set[Place]] = defaultdict(set)
 
@@ -174,8 +174,8 @@ class NamespaceController(ClusterController[str]):
     everything else.
     """
 
-    def __init__(self, store: Store, catalogue: Catalogue, registry: Registry) -> None:
-        super().__init__(store, catalogue, registry)
+    def __init__(self, catalogue: Catalogue, registry: Registry) -> None:
+        super().__init__(catalogue, registry)
         self._terminating: set[str] = set()
 
     def observe(self, collection: Collection, event: StoreEvent) -> None:
@@ -201,7 +201,9 @@ class NamespaceController(ClusterController[str]):
         namespace = self._report(namespace, left)
         if not left:
             finalizers = [each for each in namespace.content["spec"]["finalizers"] if each != _FINALIZER]
-            self._update(namespace, "finalize", spec={"finalizers": finalizers} if finalizers else {})
+            self._registry.rewrite(
+                NAMESPACES, namespace, "finalize", spec={"finalizers": finalizers} if finalizers else {}
+            )
 
     def _resources(self) -> Iterator[ServedResource]:
         """Yield what has namespaces, each at one of its versions."""
@@ -224,14 +226,7 @@ class NamespaceController(ClusterController[str]):
         for kind, fine in built_in()["namespace_conditions"].items():
             reason, message = wrong.get(kind, fine)
             status = with_condition(status, kind, str(kind in wrong), reason=reason, message=message)
-        return self._update(namespace, "status", status=status)
-
-    def _update(self, namespace: Stored, subresource: str, **fields: Content) -> Stored:
-        new = namespace.content | {"metadata": dict(namespace.metadata)} | fields
-        written = self._registry.update(
-            NAMESPACES, "", namespace.name, lambda _: new, subresource=subresource
-        )
-        return written.stored
+        return self._registry.rewrite(NAMESPACES, namespace, "status", status=status)
 
 
 def _what_is_left(left: Mapping[ServedResource, list[Stored]]) -> Iterator[tuple[str, tuple[str, str]]]:

@@ -14,6 +14,7 @@ from distq.testing.apiserver.causes import (
     duplicates,
     forbidden,
     misformed,
+    misformed_labels,
     required,
     surplus,
     unsupported,
@@ -118,9 +119,7 @@ def _quota(spec: Fields, before: str) -> Iterator[Cause]:
 
 
 def _label_selector(selector: Fields, before: str) -> Iterator[Cause]:
-    for key, value in selector.get("matchLabels", {}).items():
-        yield from misformed(f"{before}matchLabels", key, names.label_key)
-        yield from misformed(f"{before}matchLabels", value, names.label_value)
+    yield from misformed_labels(f"{before}matchLabels", selector.get("matchLabels", {}))
     for index, each in enumerate(selector.get("matchExpressions", ())):
         yield from _expression(each, f"{before}matchExpressions[{index}]")
 

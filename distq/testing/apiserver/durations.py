@@ -3,9 +3,15 @@
 Source: apimachinery pkg/util/duration.
 """
 
+import math
 from datetime import UTC, datetime
 
-_MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 365 * 86400}
+_UNITS = (
+    *((120, "s"), (600, "ms"), (3 * 3600, "m"), (8 * 3600, "hm"), (2 * 86400, "h"), (8 * 86400, "dh")),
+    *((2 * 365 * 86400, "d"), (8 * 365 * 86400, "yd"), (math.inf, "y")),
+)
+"""The units in which durations below so many seconds are shown."""
 
 
 def age(timestamp: str | None) -> str:
@@ -26,28 +32,13 @@ def between(start: str | None, end: str | None) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """Return a duration in two or three figures."""
-    whole = int(seconds)
-    if whole < 0:
-        return "0s" if whole == -1 else "<invalid>"
-    if whole < 2 * _MINUTE:
-        return f"{whole}s"
-    if whole < 10 * _MINUTE:
-        return _two(whole, _MINUTE, "m", 1, "s")
-    if whole < 3 * _HOUR:
-        return f"{whole // _MINUTE}m"
-    if whole < 8 * _HOUR:
-        return _two(whole, _HOUR, "h", _MINUTE, "m")
-    if whole < 2 * _DAY:
-        return f"{whole // _HOUR}h"
-    if whole < 8 * _DAY:
-        return _two(whole, _DAY, "d", _HOUR, "h")
-    if whole < 2 * _YEAR:
-        return f"{whole // _DAY}d"
-    return _two(whole, _YEAR, "y", _DAY, "d") if whole < 8 * _YEAR else f"{whole // _YEAR}y"
-
-
-def _two(seconds: int, large: int, large_name: str, small: int, small_name: str) -> str:
-    count, rest = divmod(seconds, large)
-    smaller = f"{rest // small}{small_name}" if rest // small else ""
-    return f"{count}{large_name}{smaller}"
+    """Return a duration in one or two units; the smaller one is left out where it is 0."""
+    left = int(seconds)
+    if left < 0:
+        return "0s" if left == -1 else "<invalid>"
+    units = next(units for limit, units in _UNITS if left < limit)
+    shown = ""
+    for unit in units:
+        count, left = divmod(left, _SECONDS[unit])
+        shown += f"{count}{unit}" if count or not shown else ""
+    return shown

@@ -13,9 +13,9 @@ from distq.testing.apiserver.objects import is_true, timestamp, with_condition
 from distq.testing.apiserver.options import how_to_delete
 from distq.testing.apiserver.registry import DeleteOptions, Registry
 from distq.testing.apiserver.requests import Target
-from distq.testing.apiserver.resources import BUDGETS, EVICTIONS, PODS, ServedResource
+from distq.testing.apiserver.resources import BUDGETS, EVICTIONS, PODS
 from distq.testing.apiserver.status import StatusError, bad_request, disruption, forbidden, not_found
-from distq.testing.apiserver.store import Content, Store, Stored
+from distq.testing.apiserver.store import Content, Stored
 
 _UNPROTECTED = {"Succeeded", "Failed", "Pending"}
 """Phases in which a Pod may end without a disruption."""
@@ -24,62 +24,53 @@ _ALLOWED = "DisruptionAllowed"
 _TOO_MANY = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
 
-class Evictions:
-    """Evicts Pods."""
+def evict(registry: Registry, target: Target, eviction: Any, *, dry_run: bool) -> None:
+    """Delete the Pod that a path names, as an Eviction says, unless a budget forbids it."""
+    content = objects.accept(EVICTIONS, eviction, target.namespace)
+    if content["metadata"].get("name") != target.name:
+        raise bad_request("name in URL does not match name in Eviction object")
+    wanted = content.get("deleteOptions") or {}
+    options = how_to_delete(wanted)
+    key = objects.object_key(target.namespace, target.name)
+    pod = registry.store.collection(PODS.identity).get(key)
+    if pod is None:
+        raise not_found(PODS, target.name)
+    with registry.store.rehearsal(dry_run or bool(wanted.get("dryRun"))):
+        if pod.content["status"]["phase"] not in _UNPROTECTED and "deletionTimestamp" not in pod.metadata:
+            _ask_budgets(registry, pod)
+        registry.check_preconditions(PODS, pod, options)
+        _mark(registry, pod)
+        how = DeleteOptions(propagation=options.propagation, grace_period=options.grace_period)
+        registry.delete(PODS, pod.key, how)
 
-    def __init__(self, store: Store, registry: Registry) -> None:
-        self._store = store
-        self._registry = registry
 
-    def evict(self, target: Target, eviction: Any, *, dry_run: bool) -> None:
-        """Delete the Pod that a path names, as an Eviction says, unless a budget forbids it."""
-        content = objects.accept(EVICTIONS, eviction, target.namespace)
-        if content["metadata"].get("name") != target.name:
-            raise bad_request("name in URL does not match name in Eviction object")
-        wanted = content.get("deleteOptions") or {}
-        options = how_to_delete(wanted)
-        pod = self._store.collection(PODS.identity).get(objects.object_key(target.namespace, target.name))
-        if pod is None:
-            raise not_found(PODS, target.name)
-        with self._store.rehearsal(dry_run or bool(wanted.get("dryRun"))):
-            if pod.content["status"]["phase"] not in _UNPROTECTED and "deletionTimestamp" not in pod.metadata:
-                self._ask_budgets(pod)
-            self._registry.check_preconditions(PODS, pod, options)
-            self._mark(pod)
-            how = DeleteOptions(propagation=options.propagation, grace_period=options.grace_period)
-            self._registry.delete(PODS, pod.key, how)
+def _ask_budgets(registry: Registry, pod: Stored) -> None:
+    budgets = registry.store.collection(BUDGETS.identity).scan(f"{pod.metadata['namespace']}/")
+    labels = pod.metadata.get("labels")
+    selecting = [each for each in budgets if matches(each.content["spec"].get("selector"), labels)]
+    if len(selecting) > 1:
+        raise StatusError(500, "", _TOO_MANY)
+    for budget in selecting:
+        if is_true(pod.content, "Ready") or not _lets_unhealthy_go(budget):
+            _take_a_disruption(registry, budget, pod.name)
 
-    def _ask_budgets(self, pod: Stored) -> None:
-        budgets = self._store.collection(BUDGETS.identity).scan(f"{pod.metadata['namespace']}/")
-        labels = pod.metadata.get("labels")
-        selecting = [each for each in budgets if matches(each.content["spec"].get("selector"), labels)]
-        if len(selecting) > 1:
-            raise StatusError(500, "", _TOO_MANY)
-        for budget in selecting:
-            if is_true(pod.content, "Ready") or not _lets_unhealthy_go(budget):
-                self._use(budget, pod.name)
 
-    def _use(self, budget: Stored, pod: str) -> None:
-        """Take one of the disruptions that a budget allows."""
-        _require_allowed(budget)
-        status = budget.content["status"]
-        left = status["disruptionsAllowed"] - 1
-        disrupted = {**status.get("disruptedPods", {}), pod: timestamp()}
-        status = status | {"disruptionsAllowed": left, "disruptedPods": disrupted}
-        if not left:
-            seen = {"observedGeneration": status["observedGeneration"], "message": ""}
-            status = with_condition(status, _ALLOWED, "False", reason="InsufficientPods", **seen)
-        self._write_status(BUDGETS, budget, status)
+def _take_a_disruption(registry: Registry, budget: Stored, pod: str) -> None:
+    _require_allowed(budget)
+    status = budget.content["status"]
+    left = status["disruptionsAllowed"] - 1
+    disrupted = {**status.get("disruptedPods", {}), pod: timestamp()}
+    status = status | {"disruptionsAllowed": left, "disruptedPods": disrupted}
+    if not left:
+        seen = {"observedGeneration": status["observedGeneration"], "message": ""}
+        status = with_condition(status, _ALLOWED, "False", reason="InsufficientPods", **seen)
+    registry.rewrite(BUDGETS, budget, "status", status=status)
 
-    def _mark(self, pod: Stored) -> None:
-        status = pod.content["status"]
-        shown = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
-        self._write_status(PODS, pod, with_condition(status, "DisruptionTarget", "True", **shown))
 
-    def _write_status(self, resource: ServedResource, stored: Stored, status: Content) -> None:
-        new = stored.content | {"metadata": dict(stored.metadata), "status": status}
-        namespace = stored.metadata["namespace"]
-        self._registry.update(resource, namespace, stored.name, lambda _: new, subresource="status")
+def _mark(registry: Registry, pod: Stored) -> None:
+    shown = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+    status = with_condition(pod.content["status"], "DisruptionTarget", "True", **shown)
+    registry.rewrite(PODS, pod, "status", status=status)
 
 
 def _lets_unhealthy_go(budget: Stored) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 
 from distq.testing.apiserver import discovery, objects
-from distq.testing.apiserver.evictions import Evictions
+from distq.testing.apiserver.evictions import evict
 from distq.testing.apiserver.listing import ListOptions, list_page, parse_version, reach
 from distq.testing.apiserver.options import WriteOptions, delete_options
 from distq.testing.apiserver.registry import Registry
@@ -25,9 +25,8 @@ from distq.testing.apiserver.status import (
     method_not_allowed,
     not_found,
     success,
-    wrong_form,
 )
-from distq.testing.apiserver.store import Store, Stored
+from distq.testing.apiserver.store import Stored
 from distq.testing.apiserver.watch import Watch
 from distq.testing.apiserver.writes import Writer
 
@@ -41,14 +40,11 @@ _HEALTH_PATHS = {"/healthz", "/readyz", "/livez"}
 class Api:
     """Answers requests."""
 
-    def __init__(
-        self, store: Store, catalogue: Catalogue, registry: Registry, *, bookmark_period: float
-    ) -> None:
-        self._store = store
+    def __init__(self, catalogue: Catalogue, registry: Registry, *, bookmark_period: float) -> None:
+        self._store = registry.store
         self._catalogue = catalogue
         self._registry = registry
-        self._writer = Writer(store, registry)
-        self._evictions = Evictions(store, registry)
+        self._writer = Writer(registry)
         self._bookmark_period = bookmark_period
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -195,7 +191,7 @@ class Api:
     async def _evict(self, request: web.BaseRequest, target: Target) -> web.Response:
         content_type = request.headers.get("Content-Type", "")
         eviction, options = decode(await _body(request), content_type), WriteOptions.parse(request)
-        self._evictions.evict(target, eviction, dry_run=options.dry_run)
+        evict(self._registry, target, eviction, dry_run=options.dry_run)
         return _json(success() | {"code": 201}, 201)
 
     async def _review(self, request: web.BaseRequest) -> web.Response:
@@ -225,7 +221,9 @@ def _representation(request: web.BaseRequest, target: Target, *, is_list: bool =
     accept = request.headers.get("Accept", "")
     representation = Representation(target.shown, accept, include=_included(request))
     if representation.form == (PARTIAL if is_list else PARTIAL_LIST):
-        raise wrong_form(representation.form, is_list=is_list)
+        found = "is a list" if is_list else "is not a list"
+        message = f"you requested {representation.form}, but the requested object {found}"
+        raise StatusError(406, "NotAcceptable", message)
     return representation
 
 

@@ -22,7 +22,6 @@ from distq.testing.apiserver.status import (
     expired,
     internal_error,
     invalid_options,
-    too_large,
 )
 from distq.testing.apiserver.store import Collection, Store, Stored
 
@@ -140,8 +139,14 @@ async def reach(store: Store, version: int) -> None:
     deadline = asyncio.get_running_loop().time() + _WAIT_FOR_VERSION
     while store.revision < version:
         if asyncio.get_running_loop().time() >= deadline:
-            raise too_large(version, store.revision)
+            raise _too_large(version, store.revision)
         await asyncio.sleep(0.02)
+
+
+def _too_large(asked: int, current: int) -> StatusError:
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    message = f"Timeout: {cause['message']}: {asked}, current: {current}"
+    return StatusError(504, "Timeout", message, details={"causes": [cause], "retryAfterSeconds": 1})
 
 
 def _read(

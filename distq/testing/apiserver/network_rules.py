@@ -16,6 +16,7 @@ from distq.testing.apiserver.causes import (
     duplicate,
     duplicates,
     misformed,
+    misformed_labels,
     required,
     wrong,
 )
@@ -27,9 +28,7 @@ def _service(spec: Fields, before: str) -> Iterator[Cause]:
     """Yield what is wrong with a Service: missing or ambiguous ports, a bad address or label."""
     if not spec.get("ports") and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
         yield required(f"{before}ports")
-    for key, value in spec.get("selector", {}).items():
-        yield from misformed(f"{before}selector", key, names.label_key)
-        yield from misformed(f"{before}selector", value, names.label_value)
+    yield from misformed_labels(f"{before}selector", spec.get("selector", {}))
     if spec.get("clusterIP", "None") != "None":
         yield from misformed(f"{before}clusterIPs[0]", spec["clusterIP"], _address)
     yield from _ports_of_service(spec, f"{before}ports")

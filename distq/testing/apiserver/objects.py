@@ -15,7 +15,7 @@ import msgspec
 
 from distq.client.conditions import get_condition
 from distq.testing.apiserver import names, typed
-from distq.testing.apiserver.causes import Cause, forbidden, misformed, required, wrong
+from distq.testing.apiserver.causes import Cause, forbidden, misformed, misformed_labels, required, wrong
 from distq.testing.apiserver.names import Form
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.status import bad_request, conflict, invalid, refuse
@@ -152,9 +152,7 @@ def _validate_metadata(resource: ServedResource, metadata: dict[str, Any]) -> No
 
 
 def _violations_of_metadata(resource: ServedResource, metadata: dict[str, Any]) -> Iterator[Cause]:
-    for key, value in metadata.get("labels", {}).items():
-        yield from misformed("metadata.labels", key, names.label_key)
-        yield from misformed("metadata.labels", value, names.label_value)
+    yield from misformed_labels("metadata.labels", metadata.get("labels", {}))
     for key in metadata.get("annotations", {}):
         yield from misformed("metadata.annotations", key, lambda text: names.qualified(text.lower()))
     strict = not resource.custom and resource.group not in _LENIENT

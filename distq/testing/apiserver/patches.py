@@ -1,11 +1,12 @@
 """The patch formats: JSON merge patch, JSON patch, strategic merge patch; apply has a module of its own.
 
-All are pure: they return a new object and share what did not change. A strategic merge patch merges lists as
-the schemas of Kubernetes' own kinds say.
+All are pure: they return a new object. A strategic merge patch merges lists as the schemas of Kubernetes' own
+kinds say.
 Sources: RFC 7386, RFC 6902, apimachinery pkg/util/strategicpatch.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 from distq.testing.apiserver.built_in import Schema
@@ -48,9 +49,10 @@ def json_patch(document: Any, operations: Any) -> Any:
         raise _undecodable(operations, f"value of type []{_OPERATION}")
     for operation in operations or ():
         _require_operation(operation)
+    root = {"": deepcopy(document)}  # so that the steps of a path begin with an empty one
     for operation in operations or ():
-        document = _operate(document, operation or {})
-    return document
+        _operate(root, operation or {})
+    return root[""]
 
 
 def _require_operation(operation: Any) -> None:
@@ -65,27 +67,26 @@ def _undecodable(value: Any, wanted: str) -> StatusError:
     return bad_request(f"error decoding patch: json: cannot unmarshal {json_word(value)} into Go {wanted}")
 
 
-def _operate(document: Any, operation: Mapping[str, Any]) -> Any:
-    kind = operation.get("op")
-    path = _steps(operation.get("path"))
+def _operate(root: dict[str, Any], operation: Mapping[str, Any]) -> None:
+    kind, path = operation.get("op"), _steps(operation.get("path"))
     if kind == "test":
-        place = _lookup(document, path[:-1])
+        place = _lookup(root, path[:-1])
         if _lookup(place, path[-1:], default=None) != operation.get("value"):
             raise _rejected()
-        return document
-    if kind in {"add", "replace"}:  # the real one lets replace add to a map, too
-        return _put(document, path, operation.get("value"), insert=kind == "add")
-    if kind == "remove":
-        return _remove(document, path)
-    if kind in {"move", "copy"}:
+    elif kind in {"add", "replace"}:  # the real one lets replace add to a map, too
+        _put(root, path, operation.get("value"), insert=kind == "add")
+    elif kind == "remove":
+        _remove(root, path)
+    elif kind == "move":
         source = _steps(operation.get("from"))
-        if not source:
-            raise _rejected()
-        place = _lookup(document, source[:-1])
-        value = _lookup(place, source[-1:], default=_REQUIRED if kind == "move" else None)
-        rest = _remove(document, source) if kind == "move" else document
-        return _put(rest, path, value, insert=True)
-    raise _rejected()
+        value = _lookup(root, source)
+        _remove(root, source)
+        _put(root, path, value, insert=True)
+    elif kind == "copy" and (source := _steps(operation.get("from"))) != [""]:
+        place = _lookup(root, source[:-1])
+        _put(root, path, _lookup(place, source[-1:], default=None), insert=True)
+    else:
+        raise _rejected()
 
 
 def _rejected() -> StatusError:
@@ -96,7 +97,7 @@ def _rejected() -> StatusError:
 def _steps(path: Any) -> list[str]:
     if not isinstance(path, str) or path[:1] not in {"", "/"}:
         raise _rejected()
-    return [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
+    return [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")]
 
 
 _REQUIRED = object()
@@ -116,38 +117,29 @@ def _lookup(document: Any, path: Sequence[str], default: Any = _REQUIRED) -> Any
     return value
 
 
-def _put(document: Any, path: Sequence[str], value: Any, *, insert: bool) -> Any:
-    if not path and not isinstance(value, dict | list):
+def _put(root: dict[str, Any], path: Sequence[str], value: Any, *, insert: bool) -> None:
+    place, step = _lookup(root, path[:-1]), path[-1]
+    if place is root and not isinstance(value, dict | list):
         raise _rejected()
-    return _set(document, path, value, insert=insert)
-
-
-def _set(document: Any, path: Sequence[str], value: Any, *, insert: bool) -> Any:
-    if not path:
-        return value
-    step, rest = path[0], path[1:]
-    if isinstance(document, list):
-        ends = not rest
-        index = len(document) if step == "-" and ends else _index(step, document, past=insert and ends)
-        new = value if ends else _set(document[index], rest, value, insert=insert)
-        return [*document[:index], new, *document[index if insert and ends else index + 1 :]]
-    if not isinstance(document, dict) or (rest and step not in document):
+    value = deepcopy(value)  # a later operation may change it here alone
+    if isinstance(place, dict):
+        place[step] = value
+    elif not isinstance(place, list):
         raise _rejected()
-    return document | {step: _set(document.get(step), rest, value, insert=insert)}
+    elif step == "-":
+        place.append(value)
+    elif insert:
+        place.insert(_index(step, place, past=True), value)
+    else:
+        place[_index(step, place)] = value
 
 
-def _remove(document: Any, path: Sequence[str]) -> Any:
-    if not path:
+def _remove(root: dict[str, Any], path: Sequence[str]) -> None:
+    _lookup(root, path)
+    place, step = _lookup(root, path[:-1]), path[-1]
+    if place is root:
         raise _rejected()
-    _lookup(document, path)
-    step, rest = path[0], path[1:]
-    if isinstance(document, list):
-        index = _index(step, document)
-        kept = [_remove(document[index], rest)] if rest else []
-        return [*document[:index], *kept, *document[index + 1 :]]
-    if rest:
-        return document | {step: _remove(document[step], rest)}
-    return {name: value for name, value in document.items() if name != step}
+    del place[_index(step, place) if isinstance(place, list) else step]
 
 
 def _index(step: str, array: list[Any], *, past: bool = False) -> int:

@@ -18,7 +18,6 @@ from distq.testing.apiserver.status import (
     internal_error,
     invalid,
     not_found,
-    terminating,
 )
 from distq.testing.apiserver.store import Collection, Content, Store, Stored
 
@@ -48,10 +47,10 @@ class Written:
 
 
 class Registry:
-    """The writes; reads go to the store."""
+    """The writes; reads go to its store."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self.store = store
 
     def create(self, resource: ServedResource, content: Content) -> Stored:
         """Create an object, named by its metadata."""
@@ -66,7 +65,7 @@ class Registry:
         collection = self._collection(resource)
         if (existing := collection.get(key)) is not None:
             raise already_exists(resource, name, deleting="deletionTimestamp" in existing.metadata)
-        return self._store.put(collection, key, content)
+        return self.store.put(collection, key, content)
 
     def update(
         self,
@@ -102,6 +101,15 @@ class Registry:
             )
         return Written(self._replace(resource, existing, new))
 
+    def rewrite(
+        self, resource: ServedResource, stored: Stored, subresource: str, **fields: Content
+    ) -> Stored:
+        """Give an object other fields by a subresource, as a controller does; return it as it is then."""
+        new = stored.content | {"metadata": dict(stored.metadata)} | fields
+        namespace = stored.metadata.get("namespace", "")
+        written = self.update(resource, namespace, stored.name, lambda _: new, subresource=subresource)
+        return written.stored
+
     def delete(self, resource: ServedResource, key: str, options: DeleteOptions) -> tuple[Stored, bool]:
         """Delete an object, or mark it where finalizers hold it; answer it and whether it is gone."""
         collection = self._collection(resource)
@@ -115,12 +123,12 @@ class Registry:
         if resource == NAMESPACES and existing.content["spec"].get("finalizers"):
             return self._terminate(collection, existing, finalizers), False
         if not finalizers and not resource.graceful:
-            return self._store.remove(collection, existing), True
+            return self.store.remove(collection, existing), True
         period = objects.grace_period(existing.content, options.grace_period) if resource.graceful else 0
         marked = self._mark_deleted(collection, existing, finalizers, period)
         if finalizers or period:
             return marked, False
-        return self._store.remove(collection, marked), True
+        return self.store.remove(collection, marked), True
 
     def _terminate(self, collection: Collection, namespace: Stored, finalizers: list[str]) -> Stored:
         """Begin the end of a namespace; its controller empties it, and takes its own finalizer away then."""
@@ -131,7 +139,7 @@ class Registry:
             metadata["finalizers"] = finalizers
         status = namespace.content["status"] | {"phase": "Terminating"}
         content = namespace.content | {"metadata": metadata, "status": status}
-        return self._store.put(collection, namespace.key, content)
+        return self.store.put(collection, namespace.key, content)
 
     def _mark_deleted(
         self, collection: Collection, existing: Stored, finalizers: list[str], period: int
@@ -146,7 +154,7 @@ class Registry:
             metadata["deletionGracePeriodSeconds"] = period
         if metadata == existing.metadata:
             return existing
-        return self._store.put(collection, existing.key, existing.content | {"metadata": metadata})
+        return self.store.put(collection, existing.key, existing.content | {"metadata": metadata})
 
     def _require_namespace(self, resource: ServedResource, name: str, content: Content) -> None:
         """Refuse a new object in a namespace that does not exist, or is about to go."""
@@ -156,11 +164,16 @@ class Registry:
         if namespace is None:
             raise not_found(NAMESPACES, name)
         if namespace.content["status"]["phase"] == "Terminating":
-            metadata = content["metadata"]
-            raise terminating(resource, metadata.get("name") or metadata.get("generateName", "Unknown"), name)
+            metadata, message = content["metadata"], f"namespace {name} is being terminated"
+            raise forbidden(
+                resource,
+                metadata.get("name") or metadata.get("generateName", "Unknown"),
+                f"unable to create new content in namespace {name} because it is being terminated",
+                ("NamespaceTerminating", "metadata.namespace", message),
+            )
 
     def _collection(self, resource: ServedResource) -> Collection:
-        return self._store.collection(resource.identity)
+        return self.store.collection(resource.identity)
 
     def _create_on_update(
         self, resource: ServedResource, namespace: str, name: str, content: Content
@@ -190,9 +203,9 @@ class Registry:
         held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
         held = held or (resource == NAMESPACES and new["spec"].get("finalizers"))
         if "deletionTimestamp" in metadata and not held:
-            self._store.remove(collection, existing)
+            self.store.remove(collection, existing)
             return Stored(existing.key, new, existing.revision)  # under the old version, as the real one
-        return self._store.put(collection, existing.key, new)
+        return self.store.put(collection, existing.key, new)
 
     def check_preconditions(self, resource: ServedResource, existing: Stored, options: DeleteOptions) -> None:
         """Refuse to delete another object, or version of it, than the options name."""

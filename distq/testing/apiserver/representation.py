@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from distq.testing.apiserver.resources import ServedResource
-from distq.testing.apiserver.status import StatusError, not_acceptable
+from distq.testing.apiserver.status import StatusError
 from distq.testing.apiserver.store import Stored
 from distq.testing.apiserver.tables import Tables
 
@@ -20,7 +20,10 @@ PARTIAL = "PartialObjectMetadata"
 PARTIAL_LIST = "PartialObjectMetadataList"
 TABLE = "Table"
 _PARTIAL_HEAD = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
-_ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+_NOT_ACCEPTABLE = """\
+406: Not Acceptable
+
+Available representations: application/json, application/yaml, application/vnd.kubernetes.protobuf"""
 
 
 class Representation:
@@ -94,4 +97,4 @@ def negotiate(accept: str, *, tables: bool = False) -> str:
         form = next((each[3:] for each in parameters if each.startswith("as=")), "")
         if form in {"", PARTIAL, PARTIAL_LIST} or (form == TABLE and tables):
             return form
-    raise not_acceptable(*_ACCEPTED)
+    raise StatusError(406, "NotAcceptable", _NOT_ACCEPTABLE, details={})

@@ -153,12 +153,12 @@ class EmulatedApiServer:
         self._registry = Registry(self._store)
         Definitions(self._store, self._catalogue)
         controllers = [
-            asyncio.create_task(kind(self._store, self._catalogue, self._registry).run())
+            asyncio.create_task(kind(self._catalogue, self._registry).run())
             for kind in (GarbageCollector, NamespaceController)
         ]
         for name in _NAMESPACES:
             self._registry.create(NAMESPACES, {"metadata": {"name": name}})
-        api = Api(self._store, self._catalogue, self._registry, bookmark_period=self._bookmark_period)
+        api = Api(self._catalogue, self._registry, bookmark_period=self._bookmark_period)
         runner = web.ServerRunner(self._web_server(api), shutdown_timeout=1.0)
         await self._bind(runner)
         ready.set_result(None)

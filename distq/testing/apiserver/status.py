@@ -92,35 +92,21 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 def apply_conflicts(conflicts: Sequence[tuple[str, Sequence[str]]]) -> StatusError:
     """Return the answer for an apply of fields that others manage: who they are, and which fields."""
-    causes = [
-        {"reason": "FieldManagerConflict", "message": f"conflict with {who}", "field": field}
-        for who, fields in conflicts
-        for field in fields
-    ]
+    reason = "FieldManagerConflict"
+    causes = [(reason, field, f"conflict with {who}") for who, fields in conflicts for field in fields]
     if len(causes) == 1:
-        text = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+        text = f"Apply failed with 1 conflict: {causes[0][2]}: {causes[0][1]}"
     else:
         listed = ["\n- ".join([f"conflicts with {who}:", *fields]) for who, fields in conflicts]
         text = "\n".join([f"Apply failed with {len(causes)} conflicts: {listed[0]}", *listed[1:]])
-    return StatusError(409, "Conflict", text, details={"causes": causes})
+    return StatusError(409, "Conflict", text, details={"causes": _listed(causes)})
 
 
-def forbidden(resource: ServedResource, name: str, cause: str) -> StatusError:
-    """Return the answer for what is never allowed."""
-    message = f'{resource.qualified} "{name}" is forbidden: {cause}'
-    return StatusError(403, "Forbidden", message, details=_details(resource, name))
-
-
-def terminating(resource: ServedResource, name: str, namespace: str) -> StatusError:
-    """Return the answer for a create in a namespace that is being deleted."""
-    cause = f"unable to create new content in namespace {namespace} because it is being terminated"
-    message = f'{resource.qualified} "{name}" is forbidden: {cause}'
-    cause_of = {
-        "reason": "NamespaceTerminating",
-        "message": f"namespace {namespace} is being terminated",
-        "field": "metadata.namespace",
-    }
-    return StatusError(403, "Forbidden", message, details=_details(resource, name) | {"causes": [cause_of]})
+def forbidden(resource: ServedResource, name: str, rule: str, *causes: Cause) -> StatusError:
+    """Return the answer for what is not allowed."""
+    message = f'{resource.qualified} "{name}" is forbidden: {rule}'
+    details = _details(resource, name) | ({"causes": _listed(causes)} if causes else {})
+    return StatusError(403, "Forbidden", message, details=details)
 
 
 def disruption(message: str, *, retry_after: int = 0) -> StatusError:
@@ -155,11 +141,13 @@ def _invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Statu
     if group:
         details["group"] = group
     details["kind"] = kind
-    details["causes"] = [
-        {"reason": reason, "message": message, "field": field} for reason, field, message in causes
-    ]
+    details["causes"] = _listed(causes)
     qualified = f"{kind}.{group}" if group else kind
     return StatusError(422, "Invalid", f'{qualified} "{name}" is invalid: {text}', details=details)
+
+
+def _listed(causes: Sequence[Cause]) -> list[dict[str, str]]:
+    return [{"reason": reason, "message": message, "field": field} for reason, field, message in causes]
 
 
 def bad_request(message: str) -> StatusError:
@@ -171,19 +159,6 @@ def method_not_allowed() -> StatusError:
     """Return the answer for a verb that the resource does not have."""
     message = "the server does not allow this method on the requested resource"
     return StatusError(405, "MethodNotAllowed", message, details={})
-
-
-def not_acceptable(*accepted: str) -> StatusError:
-    """Return the answer for an Accept header that cannot be met."""
-    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(accepted)}"
-    return StatusError(406, "NotAcceptable", message, details={})
-
-
-def wrong_form(form: str, *, is_list: bool) -> StatusError:
-    """Return the answer for a form asked of what cannot have it, like a list's of one object."""
-    found = "is a list" if is_list else "is not a list"
-    message = f"you requested {form}, but the requested object {found}"
-    return StatusError(406, "NotAcceptable", message)
 
 
 def internal_error(message: str) -> StatusError:
@@ -202,8 +177,8 @@ def not_patched(patched: Mapping[str, Any], cause: str) -> StatusError:
     """Return the answer for a patch that leaves no object of the resource's kind."""
     found = msgspec.json.encode(msgspec.json.encode(patched).decode()).decode()
     message = f"Invalid value: {found}: {cause}"
-    cause_of = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
-    return StatusError(422, "Invalid", f' "" is invalid: patch: {message}', details={"causes": [cause_of]})
+    causes = _listed([("FieldValueInvalid", "patch", message)])
+    return StatusError(422, "Invalid", f' "" is invalid: patch: {message}', details={"causes": causes})
 
 
 def unsupported_media_type(*accepted: str) -> StatusError:
@@ -218,27 +193,6 @@ def unsupported_media_type(*accepted: str) -> StatusError:
 def expired(message: str, *, continue_token: str = "") -> StatusError:
     """Return the answer for a version or continue token that is too old."""
     return StatusError(410, "Expired", message, continue_token=continue_token)
-
-
-def too_old(asked: int, oldest: int) -> StatusError:
-    """Return the answer for a watch from before the history window."""
-    return expired(f"too old resource version: {asked} ({oldest})")
-
-
-def too_large(asked: int, current: int) -> StatusError:
-    """Return the answer for a version that is not reached in time."""
-    cause = f"Too large resource version: {asked}, current: {current}"
-    details = {
-        "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
-        "retryAfterSeconds": 1,
-    }
-    return StatusError(504, "Timeout", f"Timeout: {cause}", details=details)
-
-
-def initializing() -> StatusError:
-    """Return the answer while a resource's watch cache is being rebuilt."""
-    details = {"retryAfterSeconds": 1}
-    return StatusError(429, "TooManyRequests", "storage is (re)initializing", details=details)
 
 
 def _details(resource: ServedResource, name: str) -> dict[str, Any]:

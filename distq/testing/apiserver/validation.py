@@ -13,7 +13,6 @@ from distq.testing.apiserver import (
     core_rules,
     definition_rules,
     network_rules,
-    pod_rules,
     workload_rules,
 )
 from distq.testing.apiserver.built_in import NAME, PRESERVES, Rules, Schema, names_in, pointers, rules_of
@@ -191,6 +190,5 @@ _RULES: Mapping[str, Rule] = {
     **core_rules.RULES,
     **definition_rules.RULES,
     **network_rules.RULES,
-    **pod_rules.RULES,
     **workload_rules.RULES,
 }

@@ -16,7 +16,7 @@ from distq.testing.apiserver.causes import forbidden, unsupported
 from distq.testing.apiserver.listing import ListOptions, parse_version, reach
 from distq.testing.apiserver.representation import PARTIAL_LIST, Representation, error_event
 from distq.testing.apiserver.selectors import Selector
-from distq.testing.apiserver.status import StatusError, initializing, invalid_options, too_old
+from distq.testing.apiserver.status import StatusError, expired, invalid_options
 from distq.testing.apiserver.store import Collection, Store, Stored, StoreEvent
 
 _MAX_PENDING = 100_000
@@ -57,7 +57,8 @@ class Watch:
         _validate(options)
         self._now = asyncio.get_running_loop().time
         if self._now() < collection.initializing_until:
-            raise initializing()
+            message, details = "storage is (re)initializing", {"retryAfterSeconds": 1}
+            raise StatusError(429, "TooManyRequests", message, details=details)
         self._store = store
         self._collection = collection
         self._selector = selector
@@ -122,7 +123,8 @@ class Watch:
         if self._after == 0:
             self._after = self._store.revision
         if self._after < self._collection.watch_floor:
-            raise too_old(self._after, self._collection.watch_floor)
+            oldest = self._collection.watch_floor
+            raise expired(f"too old resource version: {self._after} ({oldest})")
         for event in self._collection.since(self._after):
             self.offer(event)
 

@@ -22,7 +22,7 @@ from distq.testing.apiserver.status import (
     undecodable,
     unsupported_media_type,
 )
-from distq.testing.apiserver.store import Content, Store, Stored
+from distq.testing.apiserver.store import Content, Stored
 from distq.testing.apiserver.structural import unknown_fields
 
 _TYPE = {"kind", "apiVersion"}
@@ -35,10 +35,10 @@ _PATCHERS: dict[str, Callable[[Any, Any], Any]] = {
 class Writer:
     """The writes of one server."""
 
-    def __init__(self, store: Store, registry: Registry) -> None:
-        self._store = store
+    def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._managers = FieldManagers(store)
+        self._store = registry.store
+        self._managers = FieldManagers(registry.store)
 
     def create(self, target: Target, decoded: Any, options: WriteOptions) -> Written:
         """Create what a body says."""
