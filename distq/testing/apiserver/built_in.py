@@ -19,6 +19,7 @@ Schema = Mapping[str, Any]
 _KINDS = Path(__file__).with_name("built_in_kinds.yaml")
 SCHEMAS = Path(__file__).with_name("built_in_schemas.json")
 PRESERVES = "x-kubernetes-preserve-unknown-fields"
+INT_OR_STRING = "x-kubernetes-int-or-string"
 NAME = "x-distq-name"
 """In a schema: the name of the definition that it is, such as ``core.v1.PodSpec``."""
 

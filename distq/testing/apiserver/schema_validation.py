@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 
 from distq.testing.apiserver import formats
-from distq.testing.apiserver.built_in import Schema
+from distq.testing.apiserver.built_in import INT_OR_STRING, Schema
 from distq.testing.apiserver.causes import Cause, duplicate, required
 from distq.testing.apiserver.structural import EMBEDDED, same_value
 
-_INT_OR_STRING = "x-kubernetes-int-or-string"
 _LIST_TYPE = "x-kubernetes-list-type"
 _NOWHERE = "<nil>"
 """The field of messages that name it in their text."""
@@ -66,7 +65,7 @@ def _items(schema: Schema, new: list[Any], old: Any, path: str) -> Iterator[Caus
 
 def _types(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     wanted = (
-        ["integer", "string"] if schema.get(_INT_OR_STRING) else [schema["type"]] if "type" in schema else []
+        ["integer", "string"] if schema.get(INT_OR_STRING) else [schema["type"]] if "type" in schema else []
     )
     found = _TYPE_NAMES[type(value)]
     if not wanted or found in wanted or (found == "integer" and "number" in wanted):

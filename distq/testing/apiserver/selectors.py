@@ -4,64 +4,51 @@ Source: apimachinery pkg/labels and pkg/fields.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from distq.errors import ConfigError
 from distq.informer.selectors import label_selector
 from distq.testing.apiserver.resources import ANY_FIELD, ServedResource
 from distq.testing.apiserver.status import bad_request
-from distq.testing.apiserver.store import Content, Stored, value_at
-
-Labels = Mapping[str, str]
-Requirement = Callable[[Content], bool]
+from distq.testing.apiserver.store import Stored, value_at
 
 _EQUALITY = re.compile(r"^([^\s=!]+)\s*(==|=|!=)\s*([^\s=!]*)$")
 
 
 class Selector:
-    """What a list or watch asks for: the objects of a namespace, or all, that meet each requirement."""
+    """What a list or watch asks for: the objects of a namespace, or all, with these labels and fields."""
 
     def __init__(
         self, resource: ServedResource, namespace: str = "", labels: str = "", fields: str = ""
     ) -> None:
         self.prefix = f"{namespace}/" if namespace else ""
-        self._requirements = [*_label_requirements(labels), *_field_requirements(resource, fields)]
-
-        named = bool(namespace) or not resource.namespaced
-        self.of_one = named and any(_names_one(part.strip()) for part in fields.split(","))
+        try:
+            self._has_labels = label_selector(labels)
+        except ConfigError as error:
+            raise bad_request(f"unable to parse requirement: {error}") from None
+        self._fields = [_field(resource, part.strip()) for part in fields.split(",") if part.strip()]
+        self.selective = bool(labels.strip() or self._fields)
+        """Whether there is more to it than the namespace."""
+        self.of_one = (bool(namespace) or not resource.namespaced) and any(
+            path == ["metadata", "name"] and is_equal and value for path, is_equal, value in self._fields
+        )
         """Whether it asks for one object by its name, which is looked up alone."""
-
-    @property
-    def selective(self) -> bool:
-        """Return whether there is more to it than the namespace."""
-        return bool(self._requirements)
 
     def matches(self, stored: Stored) -> bool:
         """Return whether the object is asked for."""
-        return stored.key.startswith(self.prefix) and all(
-            requirement(stored.content) for requirement in self._requirements
+        return (
+            stored.key.startswith(self.prefix)
+            and self._has_labels(stored.metadata.get("labels") or {})
+            and all(
+                (_text(value_at(stored.content, path)) == value) is is_equal
+                for path, is_equal, value in self._fields
+            )
         )
 
 
-def _label_requirements(text: str) -> list[Requirement]:
-    try:
-        matches = label_selector(text)
-    except ConfigError as error:
-        raise bad_request(f"unable to parse requirement: {error}") from None
-    return [lambda content: matches(_labels(content))] if text.strip() else []
-
-
-def _labels(content: Content) -> Labels:
-    labels: Labels = content["metadata"].get("labels") or {}
-    return labels
-
-
-def _field_requirements(resource: ServedResource, text: str) -> list[Requirement]:
-    return [_field_requirement(resource, part.strip()) for part in text.split(",") if part.strip()]
-
-
-def _field_requirement(resource: ServedResource, text: str) -> Requirement:
+def _field(resource: ServedResource, text: str) -> tuple[list[str], bool, str]:
+    """Return the path of a field, whether it is to be equal or not, and to what."""
     match = _EQUALITY.match(text)
     if match is None:
         raise bad_request(f"invalid selector: '{text}'; can't understand '{text}'")
@@ -73,20 +60,11 @@ def _field_requirement(resource: ServedResource, text: str) -> Requirement:
             raise bad_request(f"field label not supported: {path}")
         known = ", ".join(f'"{each}"' for each in ANY_FIELD)
         raise bad_request(f'"{path}" is not a known field selector: only {known}')
-    steps = path.split(".")
-    if operator == "!=":
-        return lambda content: field_text(content, steps) != value
-    return lambda content: field_text(content, steps) == value
+    return path.split("."), operator != "!=", value
 
 
-def _names_one(text: str) -> bool:
-    match = _EQUALITY.match(text)
-    return match is not None and match[1] == "metadata.name" and match[2] != "!=" and match[3] != ""
-
-
-def field_text(content: Content, steps: list[str]) -> str:
-    """Return a field as selectors compare it: absent is empty, booleans are lower case."""
-    value = value_at(content, steps)
+def _text(value: Any) -> str:
+    """Return a field's value as selectors compare it: absent is empty, booleans are lower case."""
     if isinstance(value, bool):
         return str(value).lower()
     return "" if value is None else str(value)

@@ -8,13 +8,7 @@ Source: kubernetes pkg/apis/*/validation, pkg/registry/batch/job/strategy.go.
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from distq.testing.apiserver import (
-    access_rules,
-    core_rules,
-    definition_rules,
-    network_rules,
-    workload_rules,
-)
+from distq.testing.apiserver import api_rules, core_rules, workload_rules
 from distq.testing.apiserver.built_in import NAME, PRESERVES, Rules, Schema, names_in, pointers, rules_of
 from distq.testing.apiserver.causes import Cause, Fields, Rule, forbidden, required, unsupported, wrong
 from distq.testing.apiserver.resources import ServedResource
@@ -185,10 +179,4 @@ def _without_images(value: Any) -> Any:
     ]
 
 
-_RULES: Mapping[str, Rule] = {
-    **access_rules.RULES,
-    **core_rules.RULES,
-    **definition_rules.RULES,
-    **network_rules.RULES,
-    **workload_rules.RULES,
-}
+_RULES: Mapping[str, Rule] = {**api_rules.RULES, **core_rules.RULES, **workload_rules.RULES}
