@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distq.cli.help import command
-from distq.cli.options import with_settings
-from distq.cli.output import note, print_json, print_table
+from distq.cli.options import command, with_settings
+from distq.cli.output import note, print_json, print_records
 from distq.cli.queue_access import inspector_of
 from distq.config import Settings
 from distq.redisio.limits import AUDIT_ENTRIES
@@ -62,17 +61,16 @@ def audit(*, settings: Settings, as_json: bool, limit: int) -> None:
         for entry in found:
             print_json(entry)
     elif found:
-        rows = [
-            [
-                rfc3339(entry.at),
-                entry.person or "anonymous",
-                entry.address or "-",
-                entry.via,
-                entry.text,
-                "no outcome" if entry.outcome is None else entry.outcome,
-            ]
+        print_records(
+            {
+                "WHEN": rfc3339(entry.at),
+                "PERSON": entry.person or "anonymous",
+                "FROM": entry.address or "-",
+                "BY": entry.via,
+                "ACTION": entry.text,
+                "OUTCOME": "no outcome" if entry.outcome is None else entry.outcome,
+            }
             for entry in found
-        ]
-        print_table(["WHEN", "PERSON", "FROM", "BY", "ACTION", "OUTCOME"], rows)
+        )
     else:
         note("no action yet")

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distq.cli.help import command
-from distq.cli.options import Seconds, with_settings
+from distq.cli.options import Seconds, command, with_settings
 from distq.cli.output import note, print_json, print_table
 from distq.cli.progress import Progress
 from distq.cli.signals import leave_on_signals

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distq.cli.help import command
-from distq.cli.options import use_kubeconfig, with_kubeconfig, with_settings
+from distq.cli.options import command, with_kubeconfig, with_settings
 from distq.cli.output import escape, print_json, styled
 from distq.config import Settings, lease_name
 from distq.errors import ApiError, ConfigError, RedisError
@@ -45,7 +44,6 @@ def check(
     target: str | None,
     roles: Sequence[str],
     queues: Sequence[str],
-    kubeconfig: str | None,
 ) -> None:
     """Check Redis, its queues and the API server; with TARGET also its watches and its Lease."""
     if roles:
@@ -53,7 +51,6 @@ def check(
         return
     if queues:
         raise click.UsageError("--queue goes with --acl.")
-    use_kubeconfig(kubeconfig)
     from distq.redisio.connection import Connection
 
     findings = _check_cluster(_needs(target, settings) if target else _Needs())

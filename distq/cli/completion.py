@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import CompletionItem, get_completion_class
 
-from distq.cli.help import command
+from distq.cli.options import REDIS, command
 
 if TYPE_CHECKING:
     from distq.redisio.connection import Connection
@@ -62,7 +62,6 @@ def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 def _connection(ctx: click.Context) -> "Connection":
     """Return a Connection with short timeouts to the Redis of the options so far and the environment."""
-    from distq.cli.options import REDIS
     from distq.config import Settings
     from distq.redisio.connection import Connection
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distq.cli.help import command, with_parameters
-from distq.cli.options import with_settings
+from distq.cli.options import command, with_parameters, with_settings
 from distq.cli.queue_access import inspector_of
 from distq.config import Settings
 from distq.errors import ConfigError

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distq.cli.completion import complete_key, complete_queue
-from distq.cli.help import command
-from distq.cli.options import with_settings
+from distq.cli.completion import complete_key
+from distq.cli.options import command, with_settings
 from distq.cli.output import escape, note, print_json, print_table, since, until
-from distq.cli.queue_access import STATES, inspector_of, require_queue
+from distq.cli.queue_access import STATES, inspector_of, require_queue, with_queue
 from distq.config import Settings
 from distq.redisio.records import UNMAPPED
 from distq.wording import counted
@@ -25,7 +24,7 @@ ITEM_COLUMNS = ["KEY", "STATE", "PRIORITY", "FAILURES", "SINCE", "DUE", "WORKER"
 
 
 @command("distq items foos --state dead")
-@click.argument("queue", shell_complete=complete_queue)
+@with_queue
 @click.argument("key", required=False, shell_complete=complete_key)
 @click.option("--state", type=STATES, help="Only items in this state.")
 @click.option("--failing", is_flag=True, help="Only items with failures, the dead included.")

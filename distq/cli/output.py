@@ -65,6 +65,12 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         is_first = False
 
 
+def print_records(records: Iterable[Mapping[str, str]]) -> None:
+    """Print a table of records, each with the same cells by their headers; there is at least one."""
+    rows = list(records)
+    print_table(list(rows[0]), [list(row.values()) for row in rows])
+
+
 def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the headers and rows as lines whose columns are aligned."""
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
@@ -126,8 +132,8 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(_record(value), separators=(",", ":")))
 
 
-def print_result(record: Mapping[str, Any], text: str, as_json: bool) -> None:
-    """Print what a command did: for a program or for people."""
+def print_result(record: Any, text: str, as_json: bool) -> None:
+    """Print for a program what ``print_json`` takes, or for people the text."""
     if as_json:
         print_json(record)
     else:

@@ -3,13 +3,9 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import click
-
-from distq.cli.completion import complete_queue
-from distq.cli.help import command
-from distq.cli.options import with_settings
-from distq.cli.output import note, print_json, print_table, since
-from distq.cli.queue_access import exit_if_broken, inspector_of
+from distq.cli.options import command, with_settings
+from distq.cli.output import note, print_json, print_records, since
+from distq.cli.queue_access import exit_if_broken, inspector_of, with_optional_queue
 from distq.config import Settings
 from distq.wording import age
 
@@ -18,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @command("distq workers foos --json")
-@click.argument("queue", shell_complete=complete_queue, required=False)
+@with_optional_queue
 @with_settings()
 def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
     """Show the worker processes of all queues, or of one."""
@@ -27,7 +23,7 @@ def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
 
 
 @command("distq leader foos")
-@click.argument("queue", shell_complete=complete_queue, required=False)
+@with_optional_queue
 @with_settings()
 def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
     """Show the leader of each watched resource and its position, for all queues or for one."""
@@ -50,7 +46,7 @@ def _print(
         for record in records:
             print_json(record)
     elif rows:
-        print_table(list(rows[0]), [list(each.values()) for each in rows])
+        print_records(rows)
     exit_if_broken([found.info for found in view.queues])
     if not rows and not as_json:
         note(none)

@@ -1,16 +1,19 @@
-"""The Inspector of a command, and the queue that its arguments name."""
+"""The queue that a command's arguments name, and the Inspector that reads it."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from distq.cli.completion import complete_queue
 from distq.config import Settings
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector, QueueInfo, StreamInfo
 
 NO_QUEUE = 'nothing was ever added to it. See "distq queues".'
+with_queue = click.argument("queue", shell_complete=complete_queue)
+with_optional_queue = click.argument("queue", shell_complete=complete_queue, required=False)
 STATES = click.Choice(["ready", "delayed", "processing", "dead", "dirty"])
 
 

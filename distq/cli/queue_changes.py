@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from distq.cli.audit import DID, audited
-from distq.cli.completion import complete_queue
-from distq.cli.help import command
-from distq.cli.options import Seconds, with_settings
+from distq.cli.options import Seconds, command, with_settings
 from distq.cli.output import escape, note, print_json, print_result
 from distq.cli.progress import POLL_INTERVAL, Progress, confirm
-from distq.cli.queue_access import NO_QUEUE, inspector_of, leaderless_since, require_queue
+from distq.cli.queue_access import NO_QUEUE, inspector_of, leaderless_since, require_queue, with_queue
 from distq.config import Settings
 from distq.wording import age, counted, rfc3339
 
@@ -29,7 +27,7 @@ _NOT_YET = (
 
 
 @command("distq pause foos --wait")
-@click.argument("queue", shell_complete=complete_queue)
+@with_queue
 @click.option("--wait", is_flag=True, help="Return when no item is in progress.")
 @with_settings()
 def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
@@ -45,7 +43,7 @@ def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
 
 
 @command("distq resume foos")
-@click.argument("queue", shell_complete=complete_queue)
+@with_queue
 @with_settings()
 def resume(*, settings: Settings, as_json: bool, queue: str) -> None:
     """Let workers of QUEUE claim again."""
@@ -70,7 +68,7 @@ def _wait_until_idle(inspector: "Inspector", queue: str) -> None:
 
 
 @command("distq fair foos namespace")
-@click.argument("queue", shell_complete=complete_queue)
+@with_queue
 @click.argument("by", type=click.Choice(["namespace", "none"]))
 @with_settings()
 def fair(*, settings: Settings, as_json: bool, queue: str, by: str) -> None:
@@ -93,7 +91,7 @@ def fair(*, settings: Settings, as_json: bool, queue: str, by: str) -> None:
 
 
 @command("distq resync foos --wait")
-@click.argument("queue", shell_complete=complete_queue)
+@with_queue
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--wait", is_flag=True, help="Return when everything is listed and enqueued.")
 @click.option(
@@ -182,18 +180,12 @@ def trace(
 def _show(events: "Iterable[TraceEvent]", keys: Sequence[str], as_json: bool) -> None:
     event = None
     for event in events:
-        _print(event, as_json)
+        by = f"  by {event.worker}" if event.worker else ""
+        fence = f", fence {event.fence}" if event.fence else ""
+        text = f"{rfc3339(event.at)}  {event.key or '-'}  {event.event}{by}{fence}"
+        print_result(event, escape(text), as_json)
     if keys and event is None:
         note(f"the trace has no call for {escape(keys[0])}")
-
-
-def _print(event: "TraceEvent", as_json: bool) -> None:
-    if as_json:
-        print_json(event)
-        return
-    by = f"  by {event.worker}" if event.worker else ""
-    fence = f", fence {event.fence}" if event.fence else ""
-    click.echo(escape(f"{rfc3339(event.at)}  {event.key or '-'}  {event.event}{by}{fence}"))
 
 
 def _report_end(inspector: "Inspector", queue: str, *, as_json: bool) -> None:

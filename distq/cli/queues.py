@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distq.cli.completion import complete_queue
-from distq.cli.help import command
-from distq.cli.options import Seconds, with_settings
-from distq.cli.output import note, print_json, print_table, since
+from distq.cli.options import Seconds, command, with_settings
+from distq.cli.output import note, print_json, print_records, print_table, since
 from distq.cli.past import print_history
-from distq.cli.queue_access import existing_queue, exit_if_broken, inspector_of, require_queue
+from distq.cli.queue_access import (
+    existing_queue,
+    exit_if_broken,
+    inspector_of,
+    require_queue,
+    with_optional_queue,
+)
 from distq.config import Settings
 from distq.wording import age, brief, counted
 
@@ -36,21 +40,8 @@ QUEUE_COLUMNS = [
 ]
 
 
-_FLOW_COLUMNS = [
-    "QUEUE",
-    "FLOW",
-    "READY",
-    "HELD-BACK",
-    "PROCESSING",
-    "OLDEST",
-    "CLAIMED",
-    "WAITED-P50",
-    "WAITED-P99",
-]
-
-
 @command("distq queues --watch")
-@click.argument("queue", shell_complete=complete_queue, required=False)
+@with_optional_queue
 @click.option("--watch", is_flag=True, help="Look again every --interval seconds, until Ctrl-C.")
 @click.option("--interval", type=Seconds(min=0.1), default=2.0, show_default=True, help="Seconds.")
 @click.option("--history", is_flag=True, help="Show the numbers over time.")
@@ -146,7 +137,7 @@ def _print_flows(inspector: "Inspector", queues: Sequence[str], *, as_json: bool
     now = inspector.now()
     rows = [_flow_row(flow, now) for look in looks for flow in look.flows]
     if rows:
-        print_table(_FLOW_COLUMNS, rows)
+        print_records(rows)
     else:
         note("no item waits, and none was claimed in the last minutes")
     for look in looks:
@@ -156,14 +147,19 @@ def _print_flows(inspector: "Inspector", queues: Sequence[str], *, as_json: bool
             note(f"{look.queue}: {counted(look.left_out, 'flow')} more")
 
 
-def _flow_row(flow: "FlowInfo", now: float) -> list[str]:
-    return [
-        flow.queue,
-        "-" if flow.flow is None else flow.flow,
-        f"{'~' if flow.sample and flow.ready else ''}{flow.ready}",
-        f"{'~' if flow.sample and flow.held_back else ''}{flow.held_back}",
-        str(flow.processing),
-        since(flow.oldest_ready, now),
-        str(flow.claimed),
-        *("-" if seconds is None else brief(seconds) for seconds in (flow.waiting_p50, flow.waiting_p99)),
-    ]
+def _flow_row(flow: "FlowInfo", now: float) -> dict[str, str]:
+    estimated = "~" if flow.sample else ""
+    p50, p99 = (
+        "-" if seconds is None else brief(seconds) for seconds in (flow.waiting_p50, flow.waiting_p99)
+    )
+    return {
+        "QUEUE": flow.queue,
+        "FLOW": "-" if flow.flow is None else flow.flow,
+        "READY": f"{estimated if flow.ready else ''}{flow.ready}",
+        "HELD-BACK": f"{estimated if flow.held_back else ''}{flow.held_back}",
+        "PROCESSING": str(flow.processing),
+        "OLDEST": since(flow.oldest_ready, now),
+        "CLAIMED": str(flow.claimed),
+        "WAITED-P50": p50,
+        "WAITED-P99": p99,
+    }

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any, Self
 import click
 
 from distq.cli.audit import audited
-from distq.cli.completion import complete_key, complete_queue
-from distq.cli.help import command, with_parameters
+from distq.cli.completion import complete_key
 from distq.cli.items import remedy, remedy_of_unmapped
-from distq.cli.options import Seconds, with_settings
+from distq.cli.options import Seconds, command, with_parameters, with_settings
 from distq.cli.output import escape, note, print_result
 from distq.cli.progress import Progress, bar, confirm
-from distq.cli.queue_access import STATES, inspector_of, require_queue
+from distq.cli.queue_access import STATES, inspector_of, require_queue, with_queue
 from distq.config import Settings
 from distq.errors import DistqError
 from distq.redisio.records import UNMAPPED
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from distq.inspector.audit import Outcome
 
 _with_choice = with_parameters(
-    click.argument("queue", shell_complete=complete_queue),
+    with_queue,
     click.argument("keys", nargs=-1, shell_complete=complete_key, metavar="[KEY...]"),
     click.option("--state", type=STATES, help="All items in this state."),
     click.option("--match", help="Of these, the keys that match this glob."),
@@ -39,7 +38,7 @@ _with_choice = with_parameters(
 
 
 @command("distq add foos default/web --after 60")
-@click.argument("queue", shell_complete=complete_queue)
+@with_queue
 @click.argument("keys", nargs=-1, shell_complete=complete_key, required=True, metavar="KEY...")
 @click.option("--priority", type=click.IntRange(-900, 900), default=0, show_default=True)
 @click.option("--after", type=Seconds(min=0), help="Seconds to wait before.")

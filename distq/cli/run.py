@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distq.cli.help import command
-from distq.cli.options import HTTP, LEASE, WORK, of_target, use_kubeconfig, with_kubeconfig, with_settings
+from distq.cli.options import HTTP, LEASE, WORK, command, of_target, with_kubeconfig, with_settings
 from distq.cli.output import note
 from distq.config import Settings
 from distq.errors import ConfigError
@@ -56,20 +55,11 @@ def worker(**parameters: Any) -> None:
     _run(**parameters, informer=False, workers=True)
 
 
-def _run(
-    *,
-    settings: Settings,
-    as_json: bool,
-    target: str,
-    informer: bool,
-    workers: bool,
-    kubeconfig: str | None = None,
-) -> None:
+def _run(*, settings: Settings, as_json: bool, target: str, informer: bool, workers: bool) -> None:
     from distq.cli.target import load_program
     from distq.controller.manager import Manager
     from distq.redisio.connection import Connection
 
-    use_kubeconfig(kubeconfig)
     program = load_program(target)
     settings = of_target(settings, target)
     if not as_json and settings.log_format == "text":

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distq.cli import help as commands
+from distq.cli import options as commands
 from distq.cli.completion import script
 from distq.cli.output import note, print_json
 from distq.cli.signals import leave_on_signals, pass_on, sleep_until_signal, status_of

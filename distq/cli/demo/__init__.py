@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from distq.cli.help import command
-from distq.cli.options import Seconds
+from distq.cli.options import Seconds, command
 from distq.cli.output import note, print_json
 from distq.cli.signals import leave_on_signals
 from distq.extras import require_extra

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import click
 
-from distq.cli.help import command
+from distq.cli.options import command
 from distq.cli.output import note
 from distq.dns1123 import DNS1123_LABEL, DNS1123_SUBDOMAIN
 from distq.errors import ConfigError

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 
 import click
 
-from distq.cli.help import command
-from distq.cli.options import LEASE, REDIS, WORK, use_kubeconfig, with_settings
+from distq.cli.options import LEASE, REDIS, WORK, command, use_kubeconfig, with_settings
 from distq.cli.output import print_json
 from distq.config import Settings
 from distq.errors import ConfigError
@@ -55,6 +54,7 @@ def _workers(context: click.Context, parameter: click.Parameter, value: str) -> 
 @click.option(
     "--kubeconfig",
     type=click.Path(exists=True, dir_okay=False),
+    callback=use_kubeconfig,
     help="Cluster to ask for the plurals of kinds; without one English plurals are used.",
 )
 @with_settings(LEASE, WORK)
@@ -77,7 +77,7 @@ def manifests(
     """Print the manifests that run TARGET in a cluster, derived from its watches."""
     _refuse_secrets(click.get_current_context())
     with require_extra("kubernetes"):
-        from distq.cli.manifests.contents import Choices, as_yaml, comment, contents
+        from distq.cli.manifests.contents import as_yaml, comment, contents
         from distq.cli.manifests.installation import Installation
         from distq.cli.manifests.roles import READS, WRITES, Access
     from distq.cli.target import load_program
@@ -86,7 +86,6 @@ def manifests(
         *(Access.parse(text, READS) for text in reads),
         *(Access.parse(text, WRITES) for text in writes),
     ]
-    use_kubeconfig(kubeconfig)
     program = load_program(target)
     installation = Installation(
         target=target,
@@ -95,22 +94,19 @@ def manifests(
         namespace=namespace,
         settings=settings,
         workers=workers,
-        own_redis=own_redis,
         informs=program.needs_lease,
-    )
-    choices = Choices(
+        accesses=accesses,
+        own_redis=own_redis,
         keda=keda,
         dashboard=dashboard,
         service_monitor=service_monitor,
-        accesses=accesses,
-        ask_cluster=kubeconfig is not None,
     )
-    printed = contents(installation, choices)
+    printed = contents(installation, ask_cluster=kubeconfig is not None)
     if as_json:
         for manifest in printed:
             print_json(manifest.content)
         return
-    click.echo(comment(installation, choices))
+    click.echo(comment(installation))
     for document in as_yaml(printed):
         click.echo(document, nl=False)
 

@@ -1,21 +1,13 @@
 """The objects of an installation, by the target's watches and the options, and as text."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import yaml
 
 from distq.cli.manifests import objects
 from distq.cli.manifests.installation import Installation, Manifest
-from distq.cli.manifests.roles import (
-    Access,
-    Plural,
-    guess_plural,
-    informer_rights,
-    role_manifests,
-    worker_rights,
-)
+from distq.cli.manifests.roles import Plural, guess_plural, informer_rights, role_manifests, worker_rights
 from distq.errors import ConfigError
 
 _HEAD = """\
@@ -41,20 +33,9 @@ _KINDS = (
 """Objects that others refer to come first (the order of kustomize and Helm)."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Choices:
-    """Optional objects, and the rights of reconciles beside reading watched objects."""
-
-    keda: bool = False
-    dashboard: bool = False
-    service_monitor: bool = False
-    accesses: Sequence[Access] = ()
-    ask_cluster: bool = False
-
-
-def contents(installation: Installation, choices: Choices) -> list[Manifest]:
-    """Return all objects, in the order in which they are best applied."""
-    found = _contents(installation, choices)
+def contents(installation: Installation, *, ask_cluster: bool) -> list[Manifest]:
+    """Return all objects, in the order in which they are best applied; a cluster may name the plurals."""
+    found = _contents(installation, _asked_for() if ask_cluster else guess_plural)
     return sorted(found, key=lambda manifest: _KINDS.index(manifest.content["kind"]))
 
 
@@ -76,9 +57,9 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, indentless=False)
 
 
-def comment(installation: Installation, choices: Choices) -> str:
+def comment(installation: Installation) -> str:
     """Return the comment above all objects."""
-    text = _HEAD + ("\n" + _LOGIN if choices.dashboard else "")
+    text = _HEAD + ("\n" + _LOGIN if installation.dashboard else "")
     text = text.format(
         target=installation.target,
         namespace=installation.namespace,
@@ -86,36 +67,28 @@ def comment(installation: Installation, choices: Choices) -> str:
         dashboard=installation.of("dashboard"),
         secret=_OF_OWN_REDIS if installation.own_redis else "DISTQ_REDIS_URL=redis://...",
     )
-    if all({*access.verbs} <= {"get", "list", "watch"} for access in choices.accesses):
+    if all({*access.verbs} <= {"get", "list", "watch"} for access in installation.accesses):
         text += "\n" + _NO_WRITES
     return "\n".join(f"# {line}" for line in text.splitlines())
 
 
-def _contents(installation: Installation, choices: Choices) -> Iterator[Manifest]:
+def _contents(installation: Installation, plural: Plural) -> Iterator[Manifest]:
     least, most = installation.workers
-    if choices.keda and least == most:
+    if installation.keda and least == most:
         raise ConfigError(f"nothing for KEDA to choose: {least} workers. Give a range, such as 2-10.")
-    components = ["informer"] * installation.informs + ["worker"] + ["dashboard"] * choices.dashboard
-    scraped = not choices.service_monitor
-    yield from _roles(installation, choices)
-    for component in components:
-        yield objects.deployment(installation, component, scraped=scraped)
+    if installation.informs:
+        yield from role_manifests(installation, "informer", informer_rights(installation, plural))
+    yield from role_manifests(installation, "worker", worker_rights(installation, plural))
+    for component in installation.components:
+        yield objects.deployment(installation, component)
     if installation.own_redis:
         yield from objects.redis(installation)
     if least != most:
-        yield objects.autoscaler(installation, keda=choices.keda)
+        yield objects.autoscaler(installation)
     yield from objects.disruption_budgets(installation)
-    yield from objects.policies(installation, components)
-    if choices.service_monitor:
+    yield from objects.policies(installation)
+    if installation.service_monitor:
         yield from objects.monitoring(installation)
-
-
-def _roles(installation: Installation, choices: Choices) -> Iterator[Manifest]:
-    plural = _asked_for() if choices.ask_cluster else guess_plural
-    if installation.informs:
-        yield from role_manifests(installation, "informer", informer_rights(installation, plural))
-    rights = worker_rights(installation, plural, choices.accesses)
-    yield from role_manifests(installation, "worker", rights)
 
 
 def _asked_for() -> Plural:

@@ -11,6 +11,7 @@ from distq.dns1123 import DNS1123_LABEL
 from distq.errors import ConfigError
 
 if TYPE_CHECKING:
+    from distq.cli.manifests.roles import Access
     from distq.controller.controller import Controller
     from distq.controller.watches import ResourceWatch
 
@@ -43,9 +44,14 @@ class Installation:
     settings: Settings
     workers: tuple[int, int]
     """How many there are at least and at most."""
-    own_redis: bool = False
-    informs: bool = True
+    informs: bool
     """Whether an informer has anything to do."""
+    accesses: "Sequence[Access]"
+    """The rights of reconciles beside reading watched objects."""
+    own_redis: bool
+    keda: bool
+    dashboard: bool
+    service_monitor: bool
 
     def __post_init__(self) -> None:
         if not DNS1123_LABEL.fullmatch(self.namespace):
@@ -64,6 +70,11 @@ class Installation:
     def name(self) -> str:
         """Return the prefix of all its objects' names: the Lease's default name."""
         return lease_name(self.target, self.settings.prefix)
+
+    @property
+    def components(self) -> list[str]:
+        """Return what runs of distq."""
+        return ["informer"] * self.informs + ["worker"] + ["dashboard"] * self.dashboard
 
     @property
     def lease(self) -> tuple[str, str]:

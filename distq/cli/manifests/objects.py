@@ -19,7 +19,7 @@ _AFTER_GRACE = 5
 """Seconds from the end of the grace period to SIGKILL; a process ends within two of them."""
 
 
-def deployment(installation: Installation, component: str, *, scraped: bool) -> Manifest:
+def deployment(installation: Installation, component: str) -> Manifest:
     """Return the Deployment of informers, workers or the dashboard."""
     least, most = installation.workers
     environment = installation.redis_variables | installation.variables
@@ -34,7 +34,7 @@ def deployment(installation: Installation, component: str, *, scraped: bool) -> 
         redis=installation.of("redis"),
         replicas=least if least == most else None,
         seconds=ceil(installation.settings.grace_period) + _AFTER_GRACE,
-        annotations=annotations if scraped else None,
+        annotations=None if installation.service_monitor else annotations,
         environment=_variables(environment),
         served=_variables(installation.redis_variables | http | installation.variables),
     )
@@ -46,9 +46,9 @@ def redis(installation: Installation) -> Iterator[Manifest]:
     yield _manifest(installation, "redis", "redis")
 
 
-def autoscaler(installation: Installation, *, keda: bool) -> Manifest:
+def autoscaler(installation: Installation) -> Manifest:
     """Return the autoscaler of the workers, by the depth of each queue."""
-    name = "scaled object" if keda else "autoscaler"
+    name = "scaled object" if installation.keda else "autoscaler"
     least, most = installation.workers
     queues = []
     for controller in installation.controllers:
@@ -65,11 +65,11 @@ def disruption_budgets(installation: Installation) -> Iterator[Manifest]:
     yield _manifest(installation, "disruption budget", "worker", away="25%")
 
 
-def policies(installation: Installation, components: Sequence[str]) -> Iterator[Manifest]:
+def policies(installation: Installation) -> Iterator[Manifest]:
     """Yield what the pods of each kind may be asked, and ask."""
     servers = [{"podSelector": _pods(installation, ["redis"])}] if installation.own_redis else None
     elsewhere = "" if installation.own_redis else ", and Redis' port where it is another"
-    processes = _pods(installation, [each for each in components if each != "dashboard"])
+    processes = _pods(installation, [each for each in installation.components if each != "dashboard"])
     yield _manifest(
         installation,
         "policy of processes",
@@ -78,11 +78,11 @@ def policies(installation: Installation, components: Sequence[str]) -> Iterator[
         servers=servers,
         elsewhere=elsewhere,
     )
-    if "dashboard" in components:
+    if installation.dashboard:
         pods = _pods(installation, ["dashboard"])
         yield _manifest(installation, "policy of the dashboard", "dashboard", pods=pods, servers=servers)
     if installation.own_redis:
-        pods, clients = _pods(installation, ["redis"]), _pods(installation, components)
+        pods, clients = _pods(installation, ["redis"]), _pods(installation, installation.components)
         yield _manifest(installation, "policy of redis", "redis", pods=pods, clients=clients)
 
 

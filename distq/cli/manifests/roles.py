@@ -105,10 +105,10 @@ def informer_rights(installation: Installation, plural: Plural) -> Rights:
     return rights
 
 
-def worker_rights(installation: Installation, plural: Plural, accesses: Sequence[Access]) -> Rights:
-    """Return the rights of a worker: read watched objects, write events, and what ``accesses`` adds."""
+def worker_rights(installation: Installation, plural: Plural) -> Rights:
+    """Return the rights of a worker: read watched objects, write events, and what is asked for beside."""
     rights = Rights()
-    places: dict[str | None, None] = {}
+    accesses, places = installation.accesses, dict[str | None, None]()
     for watch in installation.watches:
         group, resource = _served(watch.resource, plural)
         lists = ["list"] * (watch.cached and any(_may_list(watch, access) for access in accesses))

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from distq.cli.audit import DID, audited
-from distq.cli.help import command
-from distq.cli.options import Seconds, with_settings
+from distq.cli.options import Seconds, command, with_settings
 from distq.cli.output import escape
 from distq.cli.progress import bar
 from distq.cli.queue_access import inspector_of
