@@ -18,8 +18,7 @@ from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ConfigError, Conflict, LeaseLost
 from distq.leaderelection.announcer import Announcer
 from distq.leaderelection.config import JITTER_FACTOR, LeaderElectionConfig
-from distq.leaderelection.exclusive import exclusive
-from distq.leaderelection.lock import LeaderElectionRecord
+from distq.leaderelection.lock import LeaderElectionRecord, exclusive
 from distq.leaderelection.observation import RELEASED, Observation
 from distq.leaderelection.wakeup import Wakeup
 from distq.wording import duration

@@ -8,9 +8,8 @@ from typing import Any
 from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.errors import Conflict
-from distq.leaderelection.lock import LeaderElectionRecord
+from distq.leaderelection.lock import LeaderElectionRecord, fields_of, record_from
 from distq.leaderelection.object_lock import ObjectLock
-from distq.leaderelection.record_fields import fields_of, record_from
 
 
 class LeaseLock(ObjectLock):

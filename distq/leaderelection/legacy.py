@@ -14,9 +14,8 @@ from distq.client.client import Client
 from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.errors import ConfigError, Conflict
-from distq.leaderelection.lock import LeaderElectionRecord, Lock
+from distq.leaderelection.lock import LeaderElectionRecord, Lock, fields_of, record_from
 from distq.leaderelection.object_lock import ObjectLock
-from distq.leaderelection.record_fields import fields_of, record_from
 
 ANNOTATION = "control-plane.alpha.kubernetes.io/leader"
 _TRANSITIONS = "leaderTransitions"

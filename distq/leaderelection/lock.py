@@ -1,16 +1,20 @@
-"""What a LeaderElector asks of the place where the leader's record is kept.
+"""The leader's record, and what a LeaderElector asks of the place where it is kept.
 
 A lock stores one record and replaces it only when no other process did meanwhile; the
 election itself, time included, is the elector's.
 """
 
+import math
 import secrets
 import socket
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Protocol
+from datetime import UTC, datetime
+from typing import Any, Literal, Protocol
+
+from distq.errors import ConfigError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,3 +78,76 @@ class Lock(Protocol):
 
     def record_event(self, message: str) -> None:
         """Record an event about the lock; may raise."""
+
+
+MOST_TRANSITIONS = 2**31 - 1
+"""What a Lease can hold; it stays there, since the API server would refuse a greater number."""
+
+
+def record_from(fields: Mapping[str, Any], *, version: str, transitions: str) -> LeaderElectionRecord:
+    """Read a record from its fields as client-go names them, of any writer; what is absent or null is empty.
+
+    ``transitions`` is the name of the one field that has several. Raises TypeError or ValueError for what is no record.
+    """
+    holder, duration = fields.get("holderIdentity") or "", float(fields.get("leaseDurationSeconds") or 0)
+    if not isinstance(holder, str):
+        raise TypeError(f"holderIdentity is {holder!r:.80}, no text")
+    changes = float(fields.get(transitions) or 0)
+    for name, number in (("leaseDurationSeconds", duration), (transitions, changes)):
+        if not math.isfinite(number):  # Python's JSON has NaN, which ends at once, and Infinity
+            raise ValueError(f"{name} is {number}")
+    return LeaderElectionRecord(
+        holder_identity=holder,
+        lease_duration=duration,
+        acquire_time=_parse(fields.get("acquireTime")),
+        renew_time=_parse(fields.get("renewTime")),
+        leader_transitions=int(changes),
+        version=version,
+    )
+
+
+def fields_of(
+    record: LeaderElectionRecord, *, transitions: str, precision: Literal["seconds", "microseconds"]
+) -> dict[str, Any]:
+    """Return a record's fields as client-go names them; the duration is in whole seconds, rounded up."""
+
+    def text(time: datetime | None) -> str | None:
+        # The API server refuses other than six decimals in a Lease, and any where it wants seconds.
+        if time is None:
+            return None
+        return time.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
+
+    return {
+        "holderIdentity": record.holder_identity,
+        "leaseDurationSeconds": math.ceil(record.lease_duration),
+        "acquireTime": text(record.acquire_time),
+        "renewTime": text(record.renew_time),
+        transitions: min(record.leader_transitions, MOST_TRANSITIONS),
+    }
+
+
+def _parse(text: str | None) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+_competing: set[int] = set()
+_competing_lock = threading.Lock()
+
+
+@contextmanager
+def exclusive(lock: Lock) -> Iterator[None]:
+    """Keep other electors of this process off a lock, since its record would name them all.
+
+    Raises ConfigError where one competes for it already.
+    """
+    with _competing_lock:
+        if id(lock) in _competing:
+            raise ConfigError(
+                f"bad leader election: {lock.describe()} is competed for with this lock already. Give each "
+                "elector a lock of its own, and run it once at a time."
+            )
+        _competing.add(id(lock))
+    try:
+        yield
+    finally:
+        _competing.discard(id(lock))

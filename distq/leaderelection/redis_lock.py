@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from distq.errors import Conflict, RedisRefused
-from distq.leaderelection.lock import LeaderElectionRecord, new_identity
-from distq.leaderelection.record_fields import fields_of, record_from
+from distq.leaderelection.lock import LeaderElectionRecord, fields_of, new_identity, record_from
 from distq.redisio.compare_and_set import CompareAndSetRecord, VersionedRecord
 from distq.redisio.connection import Connection, shared_connection
 
