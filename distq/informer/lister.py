@@ -2,12 +2,18 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from distq.call_threads import AwaitedCalls
 from distq.client.objects import Object
-from distq.informer.aio import AsyncLister
 from distq.informer.indexer import NAMESPACE_INDEX, Indexer, Objects, Stored, labels_index
 from distq.informer.selectors import Labels, label_pairs, label_selector
 from distq.informer.stored_object import StoredObject
+
+THREADS = 32
+"""Reads at a time, of all listers of a process; more wait for a thread."""
+
+_calls = AwaitedCalls(THREADS, "distq-lister")
 
 
 class Lister(ABC):
@@ -24,7 +30,7 @@ class Lister(ABC):
         return False
 
     @property
-    def aio(self) -> AsyncLister:
+    def aio(self) -> "AsyncLister":
         """The same reads for ``async def``: ``await lister.aio.get(...)``."""
         return AsyncLister(self)
 
@@ -43,6 +49,28 @@ class Lister(ABC):
     @abstractmethod
     def by_index(self, name: str, value: str) -> Objects:
         """Return the objects that an index has under a value. Raises ConfigError for an unknown index."""
+
+
+class AsyncLister:
+    """What ``Lister.aio`` is: the reads of a lister for ``async def``, from any event loop.
+
+    They raise what the reads of the lister raise. All listers of a process make 32 reads at a time.
+    """
+
+    def __init__(self, lister: Lister) -> None:
+        self._lister = lister
+
+    async def get(self, key: str) -> Object | None:
+        """Return the object of a key, ``namespace/name`` or ``name``; None where there is none."""
+        return await _calls.call(partial(self._lister.get, key))
+
+    async def list(self, namespace: str | None = None, *, label_selector: str | Labels = "") -> Objects:
+        """Return all objects, or those of a namespace, whose labels match, in no order."""
+        return await _calls.call(partial(self._lister.list, namespace, label_selector=label_selector))
+
+    async def by_index(self, name: str, value: str) -> Objects:
+        """Return the objects that an index has under a value."""
+        return await _calls.call(partial(self._lister.by_index, name, value))
 
 
 class IndexerLister(Lister):

@@ -1,14 +1,16 @@
 """Lists a resource in pages (client-go tools/pager)."""
 
+import gc
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from distq.client.page_size import PageSize
 from distq.client.raw import AnswerTooLarge
 from distq.clock import Clock
 from distq.errors import Expired, TooManyRequests
 from distq.informer.backoff import retry_after
-from distq.informer.gc_threshold import raised_gc_threshold
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.sink import Sink
 from distq.informer.wire import Page
@@ -18,6 +20,13 @@ logger = logging.getLogger(__name__)
 
 LONGEST_WAIT = 10.0
 """Seconds of a wait after which the sink is asked again."""
+
+THRESHOLD = 100_000
+"""Objects made between two collections of the youngest, instead of some hundreds."""
+
+_lists = 0
+_lists_lock = threading.Lock()
+_thresholds = gc.get_threshold()
 
 
 class Pages:
@@ -109,3 +118,24 @@ class Pager:
             self._clock.wait(stop, min(left, LONGEST_WAIT))
             self._sink.position()
         return stop.is_set()
+
+
+@contextmanager
+def raised_gc_threshold() -> Iterator[None]:
+    """Let the cyclic collector run rarely in the block, which takes a big list: it finds nothing there.
+
+    It would take twice the time of the list itself. Several threads may be in one at a time.
+    """
+    global _lists, _thresholds  # noqa: PLW0603 - the collector is the process's, and so is their count
+    with _lists_lock:
+        if not _lists:
+            _thresholds = gc.get_threshold()
+            gc.set_threshold(THRESHOLD, *_thresholds[1:])
+        _lists += 1
+    try:
+        yield
+    finally:
+        with _lists_lock:
+            _lists -= 1
+            if not _lists:
+                gc.set_threshold(*_thresholds)

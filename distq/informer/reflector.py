@@ -23,10 +23,9 @@ from distq.errors import (
     TooManyRequests,
 )
 from distq.informer.backoff import Backoff, retry_after
-from distq.informer.gc_threshold import raised_gc_threshold
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.objects import is_older
-from distq.informer.pager import Pager
+from distq.informer.pager import Pager, raised_gc_threshold
 from distq.informer.read_ahead import ReadAhead
 from distq.informer.sink import PositionMoved, Sink
 from distq.informer.wire import RawObject, WatchEvent

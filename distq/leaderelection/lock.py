@@ -87,7 +87,8 @@ MOST_TRANSITIONS = 2**31 - 1
 def record_from(fields: Mapping[str, Any], *, version: str, transitions: str) -> LeaderElectionRecord:
     """Read a record from its fields as client-go names them, of any writer; what is absent or null is empty.
 
-    ``transitions`` is the name of the one field that has several. Raises TypeError or ValueError for what is no record.
+    ``transitions`` is the name of the one field that has several. Raises TypeError or ValueError for what is
+    no record.
     """
     holder, duration = fields.get("holderIdentity") or "", float(fields.get("leaseDurationSeconds") or 0)
     if not isinstance(holder, str):

@@ -14,7 +14,7 @@ from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.leading import Candidate
 from distq.controller.watches import For, ResourceWatch, Watches
-from distq.informer import read_ahead, watch_log
+from distq.informer import read_ahead, shared_watch
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
@@ -131,7 +131,7 @@ def test_a_stream_that_hangs_harms_none_that_shares_its_watch(
     scene: Scene, redis_server: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The others' events come, and none of them twice; it gets all of its own when it goes on."""
-    monkeypatch.setattr(watch_log, "WATCH_LINES", 5)
+    monkeypatch.setattr(shared_watch, "WATCH_LINES", 5)
     monkeypatch.setattr(read_ahead, "READ_AHEAD_LINES", 5)
     client, watch = Client(scene.kubeconfig), For("v1/ConfigMap", namespaces=[scene.namespace])
     with TcpProxy(("127.0.0.1", redis_server.port)) as proxy:

@@ -9,7 +9,7 @@ import pytest
 
 from distq.client.resources import Resource
 from distq.errors import ApiError, Expired
-from distq.informer import shared_pages
+from distq.informer import shared_listwatch
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.pager import Pages
 from distq.informer.shared_listwatch import SharedListWatch
@@ -112,7 +112,7 @@ def test_who_does_not_come_is_not_waited_for_long(
     """As one whose Redis does not answer."""
     page = pool.submit(members[0].page)
     eventually(clock.waiters)
-    clock.step(shared_pages.GATHER_TIME - 0.01)
+    clock.step(shared_listwatch.GATHER_TIME - 0.01)
     assert not resource.pages
     clock.step(0.02)
     assert page.result(10).version == "100"
@@ -187,15 +187,15 @@ def test_some_pages_are_kept_while_anybody_lists(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is a little late gets them, who is later asks for itself; in the end none is kept."""
-    monkeypatch.setattr(shared_pages, "KEPT", 4)
+    monkeypatch.setattr(shared_listwatch, "KEPT", 4)
     following(*members)
     members[1].page()
     tokens = [str(number) for number in range(2, PAGES)]
     for token in tokens:
         members[0].page(token)
     asked = len(resource.pages)
-    late = [members[1].page(token).objects[0].key for token in tokens[-shared_pages.KEPT :]]
-    assert late == [f"prod/pod-{token}-{PAGE_SIZE}" for token in tokens[-shared_pages.KEPT :]]
+    late = [members[1].page(token).objects[0].key for token in tokens[-shared_listwatch.KEPT :]]
+    assert late == [f"prod/pod-{token}-{PAGE_SIZE}" for token in tokens[-shared_listwatch.KEPT :]]
     assert len(resource.pages) == asked
     assert members[1].page(tokens[0]).objects[0].key == f"prod/pod-2-{PAGE_SIZE}"
     assert len(resource.pages) == asked + 1
@@ -247,7 +247,7 @@ def test_large_pages_are_kept_up_to_a_number_of_bytes(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of pages that have more bytes than one page may have, only the newest is kept."""
-    monkeypatch.setattr(shared_pages, "LIST_BYTES", 1)
+    monkeypatch.setattr(shared_listwatch, "LIST_BYTES", 1)
     members[1].page("1")  # so that pages are kept
     for token in ("2", "3", "3", "2"):
         members[0].page(token)

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from distq.errors import ApiError, Expired
-from distq.informer import watch_log
+from distq.informer import shared_watch
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.shared_listwatch import SharedListWatch
-from distq.informer.shared_watch import SharedWatch
-from distq.informer.watch_log import WatchLog
+from distq.informer.shared_watch import SharedWatch, WatchLog
 from distq.informer.wire import version_of
 from distq.testing.fake_clock import FakeClock
 from tests.informer.pods import pod
@@ -169,8 +168,8 @@ def test_a_stream_that_does_not_keep_up_is_sent_back_and_harms_no_other(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It gets a watch of its own until it has caught up, however often that ends: the others' stays open."""
-    monkeypatch.setattr(watch_log, "WATCH_LINES", 3)
-    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    monkeypatch.setattr(shared_watch, "WATCH_LINES", 3)
+    monkeypatch.setattr(shared_watch, "AT_ONCE", 1)
     with Reader(members[0], "4") as quick, Reader(members[1], "4") as slow:
         slow.go_on.clear()
         for version in range(5, 11):
@@ -193,8 +192,8 @@ def test_who_fell_behind_opens_no_watch_for_others(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor where it is the first that comes back after an end of the watch: they would get its backlog."""
-    monkeypatch.setattr(watch_log, "WATCH_LINES", 3)
-    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    monkeypatch.setattr(shared_watch, "WATCH_LINES", 3)
+    monkeypatch.setattr(shared_watch, "AT_ONCE", 1)
     with Reader(members[0], "4") as quick, Reader(members[1], "4") as slow:
         slow.go_on.clear()
         for version in range(5, 11):
@@ -213,7 +212,7 @@ def test_a_stream_that_comes_back_late_harms_no_other(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one whose Redis was gone for long: what it missed is sent to it alone."""
-    monkeypatch.setattr(watch_log, "WATCH_LINES", 3)
+    monkeypatch.setattr(shared_watch, "WATCH_LINES", 3)
     with Reader(members[0], "4") as stays:
         with Reader(members[1], "4"):
             pass
@@ -231,7 +230,7 @@ def test_who_had_all_of_a_watch_that_ended_opens_the_next_one_for_all(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However much that showed, and though others still follow it; who had not all of it stays alone."""
-    monkeypatch.setattr(watch_log, "WATCH_LINES", 3)
+    monkeypatch.setattr(shared_watch, "WATCH_LINES", 3)
     with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
         for version in range(5, 11):
             resource.happen()
@@ -255,8 +254,8 @@ def test_no_stream_joins_a_watch_that_begins_behind_its_version(
     resource: Resource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the log dropped what one asks for while it waited to ask: who has less than that is sent back."""
-    monkeypatch.setattr(watch_log, "WATCH_LINES", 3)
-    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    monkeypatch.setattr(shared_watch, "WATCH_LINES", 3)
+    monkeypatch.setattr(shared_watch, "AT_ONCE", 1)
     shared = SharedWatch(resource)
     with shared.open("4", present="4") as quick, shared.open("4", present="4") as slow:
         each_quick, each_slow = iter(quick), iter(slow)
@@ -265,7 +264,7 @@ def test_no_stream_joins_a_watch_that_begins_behind_its_version(
         for version in range(6, 11):
             resource.happen()
             assert version_of(next(each_quick)) == str(version)
-        monkeypatch.setattr(watch_log, "WATCH_LINES", 100)  # what follows is not about pace
+        monkeypatch.setattr(shared_watch, "WATCH_LINES", 100)  # what follows is not about pace
         with shared.open("6", present="10") as asks:
             assert next(each_slow, None) is None
             resource.happen()
@@ -284,8 +283,8 @@ def test_what_comes_faster_than_anybody_reads_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As a backlog after a change of leaders: the quickest is never sent back, nor who is near it."""
-    monkeypatch.setattr(watch_log, bound, value)
-    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    monkeypatch.setattr(shared_watch, bound, value)
+    monkeypatch.setattr(shared_watch, "AT_ONCE", 1)
     with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
         first.go_on.clear()
         second.go_on.clear()
@@ -306,8 +305,8 @@ def test_a_long_line_waits_until_the_quickest_has_what_it_pushes_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Be it longer than the whole log: one large object sends back no stream that keeps up."""
-    monkeypatch.setattr(watch_log, "WATCH_BYTES", 2000)
-    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    monkeypatch.setattr(shared_watch, "WATCH_BYTES", 2000)
+    monkeypatch.setattr(shared_watch, "AT_ONCE", 1)
     with Reader(members[0], "4") as only:
         only.go_on.clear()
         resource.happen()
@@ -324,8 +323,8 @@ def test_who_leaves_lets_the_watch_end_that_waits_for_it(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing waits for somebody who is gone."""
-    monkeypatch.setattr(watch_log, "WATCH_LINES", 4)
-    monkeypatch.setattr(watch_log, "AT_ONCE", 1)
+    monkeypatch.setattr(shared_watch, "WATCH_LINES", 4)
+    monkeypatch.setattr(shared_watch, "AT_ONCE", 1)
     with Reader(members[0], "4") as only:
         only.go_on.clear()
         resource.happen(20)
@@ -335,7 +334,7 @@ def test_who_leaves_lets_the_watch_end_that_waits_for_it(
 
 def test_the_log_has_its_newest_line_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds are kept, and no stream falls out of the log by a line that it could not have taken."""
-    monkeypatch.setattr(watch_log, "WATCH_BYTES", 10)
+    monkeypatch.setattr(shared_watch, "WATCH_BYTES", 10)
     log = WatchLog("4")
     assert log.covers("4")
     assert not log.covers("3")
@@ -348,7 +347,7 @@ def test_the_log_has_its_newest_line_however_long(monkeypatch: pytest.MonkeyPatc
 
 def test_a_log_covers_what_came_after_the_last_line_that_it_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has that line has missed nothing; by numbers, not by text."""
-    monkeypatch.setattr(watch_log, "WATCH_LINES", 1)
+    monkeypatch.setattr(shared_watch, "WATCH_LINES", 1)
     log = WatchLog("4")
     for version in 9, 10:
         log.append(b'{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"%d"}}}' % version)
@@ -416,8 +415,8 @@ def test_each_gets_each_event_after_its_version_once_and_in_order(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever comes between: slow ones, cuts, errors, refusals, bad lines, 410, places that go back."""
-    monkeypatch.setattr(watch_log, "WATCH_LINES", 5)
-    monkeypatch.setattr(watch_log, "AT_ONCE", 2)
+    monkeypatch.setattr(shared_watch, "WATCH_LINES", 5)
+    monkeypatch.setattr(shared_watch, "AT_ONCE", 2)
     chance, resource = random.Random(seed), Resource()
     shared = SharedListWatch(resource, clock=FakeClock())
     follow = [Following(shared.member()) for _ in range(4)]

@@ -39,7 +39,7 @@ OWN = {
     "informer/mutation_cache.py": {"CAPACITY"},  # an informer's of this process alone, as the next one
     "informer/registration.py": {"CAPACITY"},
     "informer/reflector.py": {"BUSY_LINES", "LISTED_AT_ONCE"},  # lines that are waited for
-    "informer/watch_log.py": {"AT_ONCE"},  # lines of a call, of those that are bounded
+    "informer/shared_watch.py": {"AT_ONCE"},  # lines of a call, of those that are bounded
     "inspector/inspector.py": {"_ENTRIES_AT_MOST", "_LONGEST_MATCH"},  # of arguments
     "inspector/view.py": {"_MOST_FOUND"},  # of what people look at
     "redisio/queue_reads.py": {"_LONGEST_NUMBER"},  # digits
