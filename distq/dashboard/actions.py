@@ -11,13 +11,14 @@ from typing import get_args
 from flask import Flask, abort, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 
-from distq.dashboard.audit import audit, audit_of
+from distq.dashboard.audit import actor, audit
 from distq.dashboard.item_repairs import REPAIRABLE, ItemRepairs
 from distq.dashboard.logins import Logins, show_message
-from distq.dashboard.redirect_target import here, way_back
+from distq.dashboard.security import here, way_back
 from distq.dashboard.wording import shortened
 from distq.errors import ConfigError, DistqError
 from distq.inspector import Inspector, Repair
+from distq.inspector.audit import Audit
 from distq.redisio.registration import is_registered
 from distq.wording import counted, duration
 
@@ -30,7 +31,7 @@ class Actions:
     def __init__(self, inspector: Inspector, logins: Logins) -> None:
         self._inspector = inspector
         self._logins = logins
-        self._audit = audit_of(inspector.connection)
+        self._audit = Audit(inspector.connection, actor, audit)
         repairs = ItemRepairs(inspector, self._audit)
         self._actions: dict[str, Callable[[str], ResponseReturnValue | None]] = {
             **{repair: partial(repairs.run, repair) for repair in get_args(Repair)},

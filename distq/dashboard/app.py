@@ -9,8 +9,7 @@ from distq.dashboard import attention, columns, wording
 from distq.dashboard.access_policy import AccessPolicy
 from distq.dashboard.actions import Actions
 from distq.dashboard.attempts import Attempts
-from distq.dashboard.known_browsers import KnownBrowsers
-from distq.dashboard.login_pages import LoginPages
+from distq.dashboard.login_pages import KnownBrowsers, LoginPages
 from distq.dashboard.logins import Logins
 from distq.dashboard.pages import WebPages, about
 from distq.dashboard.proxies import Proxies

@@ -9,15 +9,14 @@ import logging
 from flask import g, request
 
 from distq.dashboard.users import Person
-from distq.inspector.audit import Actor, Audit
-from distq.redisio.connection import Connection
+from distq.inspector.audit import Actor
 
 logger = logging.getLogger("distq.dashboard.audit")
 
 
 def audit(text: str, **facts: object) -> None:
     """Log what the person of this request did; ``facts`` are fields of the log's JSON."""
-    person, address, _ = _actor()
+    person, address, _ = actor()
     logger.info(
         "%s from %s: %s",
         person or "anonymous",
@@ -27,11 +26,7 @@ def audit(text: str, **facts: object) -> None:
     )
 
 
-def audit_of(connection: Connection) -> Audit:
-    """Return the audit that notes what the person of a request does, and logs it."""
-    return Audit(connection, _actor, audit)
-
-
-def _actor() -> Actor:
+def actor() -> Actor:
+    """Return the person of this request."""
     person: Person | None = g.get("person")
     return Actor((person.name or None) if person else None, request.remote_addr, "dashboard")

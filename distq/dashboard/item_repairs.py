@@ -14,7 +14,7 @@ from flask.typing import ResponseReturnValue
 
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.dashboard.logins import show_message
-from distq.dashboard.redirect_target import way_back
+from distq.dashboard.security import way_back
 from distq.dashboard.wording import shortened
 from distq.errors import ConfigError, DistqError
 from distq.inspector import Inspector, Listing, Repair

@@ -16,8 +16,7 @@ from flask.typing import ResponseReturnValue
 
 from distq.dashboard.access_policy import AccessPolicy
 from distq.dashboard.proxies import NAMED
-from distq.dashboard.redirect_target import here
-from distq.dashboard.security import LARGEST_BODY, LARGEST_FORM
+from distq.dashboard.security import LARGEST_BODY, LARGEST_FORM, here
 from distq.dashboard.users import Person
 from distq.inspector import Inspector
 from distq.redisio.ended_logins import EndedLogins

@@ -14,7 +14,7 @@ from flask.typing import ResponseReturnValue
 
 from distq.dashboard import pictures
 from distq.dashboard.item_id import decoded
-from distq.dashboard.kubectl import get_object
+from distq.dns1123 import DNS1123_LABEL, DNS1123_SUBDOMAIN
 from distq.inspector import (
     Inspector,
     ItemsAcross,
@@ -47,6 +47,9 @@ ORDERS = {
 _NUMBER = re.compile(r"[1-9][0-9]{0,8}", re.ASCII)
 _CURSOR = re.compile(r"[0-9]{1,20}", re.ASCII)
 _LONGEST_MATCH = 1024
+_RESOURCE = re.compile(rf"(?:({DNS1123_SUBDOMAIN.pattern})/)?(v[a-z0-9]+)/([A-Z][A-Za-z0-9]*)")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,252}")
+"""Names that a shell takes as they are. Objects have no others, but for a few roles."""
 
 
 class WebPages:
@@ -122,7 +125,7 @@ class WebPages:
             key=key,
             item=found.item,
             namespace=namespace,
-            kubectl=get_object(found.resource, key),
+            kubectl=kubectl_get(found.resource, key),
             timeline=[event for event in found.events if event.key == key][-EVENTS_SHOWN:],
             claims=pictures.claims(found.events, key, view.now),
         )
@@ -254,3 +257,16 @@ def page_number(text: str) -> int:
 def _only(view: View, name: str) -> QueueView:
     require_queue([found.info for found in view.queues], name)
     return view.queues[0]
+
+
+def kubectl_get(resource: str | None, key: str) -> str | None:
+    """Return ``kubectl get KIND.VERSION.GROUP -n NAMESPACE NAME``; None for a key that names no object.
+
+    kubectl takes a kind in the place of a plural name (source: kubectl, cli-runtime resource.Builder).
+    """
+    kind = _RESOURCE.fullmatch(resource or "")
+    namespace, slash, name = key.rpartition("/")
+    if not kind or not _NAME.fullmatch(name) or (slash and not DNS1123_LABEL.fullmatch(namespace)):
+        return None
+    full = f"{kind[3]}.{kind[2]}.{kind[1]}" if kind[1] else kind[3]
+    return f"kubectl get {full} {f'-n {namespace} ' if namespace else ''}{name}"

@@ -1,12 +1,13 @@
 """Protection against pages of other sites, and against hostile keys and error texts.
 
 Any producer can write keys and error texts, so templates escape them, and the content security policy
-allows no script but the dashboard's own file.
+allows no script but the dashboard's own file. Redirects after a form lead to a path on this server alone.
 """
 
+import re
 from urllib.parse import urlsplit
 
-from flask import Flask, Response, abort, request
+from flask import Flask, Response, abort, request, url_for
 
 from distq.dashboard.access_policy import AccessPolicy
 
@@ -16,6 +17,7 @@ LARGEST_BODY = 1024 * 1024
 LARGEST_FORM = 24 * 1024
 """Bytes of any other request: the longest name, password and way back to log in take 18 KiB."""
 
+_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -55,3 +57,24 @@ def _add_headers(response: Response) -> Response:
     for header, value in _HEADERS.items():
         response.headers.setdefault(header, value)  # static files have a Cache-Control of their own
     return response
+
+
+def here() -> str:
+    """Return the path and query of this request, to redirect back to."""
+    return request.script_root + request.full_path.removesuffix("?")
+
+
+def local_path(text: str | None) -> str | None:
+    """Return the text where it is a path on this server; None for any other URL, and for no text."""
+    if not text or not _PATH.fullmatch(text):
+        return None
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return None
+    return None if parts.scheme or parts.netloc else text
+
+
+def way_back(queue: str) -> str:
+    """Return the path that the form of this request names, if it is on this server; else the queue's page."""
+    return local_path(request.form.get("next")) or url_for("distq.queue", queue=queue)

@@ -6,7 +6,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from distq.dashboard.item_id import encoded
-from distq.dashboard.kubectl import get_object
+from distq.dashboard.pages import kubectl_get
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
@@ -32,7 +32,7 @@ from tests.dashboard.test_pages import Read, read
 )
 def test_a_key_becomes_a_command(resource: str, key: str, command: str) -> None:
     """By kind, version and group, so that it names one resource; with a namespace where the key has one."""
-    assert get_object(resource, key) == command
+    assert kubectl_get(resource, key) == command
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_a_key_becomes_a_command(resource: str, key: str, command: str) -> None:
 )
 def test_a_key_that_names_no_object_has_no_command(key: str) -> None:
     """No word of a command that is pasted into a shell is anything but a name."""
-    assert get_object("v1/Pod", key) is None
+    assert kubectl_get("v1/Pod", key) is None
 
 
 @pytest.mark.parametrize("resource", [None, "", "Pod", "v1/pods", "v1/Pod;id", "a b/v1/Foo", "A/v1/Foo"])
 def test_without_a_resource_there_is_no_command(resource: str | None) -> None:
     """What is no apiVersion and kind was written by somebody else."""
-    assert get_object(resource, "prod/web") is None
+    assert kubectl_get(resource, "prod/web") is None
 
 
 def command_of(browser: FlaskClient, key: str) -> str | None:

@@ -18,7 +18,7 @@ from distq.dashboard import AccessPolicy, create_app
 from distq.dashboard.attempts import OF_NAME, Attempts
 from distq.dashboard.logins import LIFETIME, REMEMBERED
 from distq.dashboard.proxies import parse_network
-from distq.dashboard.redirect_target import local_path
+from distq.dashboard.security import local_path
 from distq.dashboard.users import Users, hash_password
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection

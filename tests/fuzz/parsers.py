@@ -44,7 +44,7 @@ from distq.controller.stream.known import Known
 from distq.dashboard import create_app, rq_rows
 from distq.dashboard.item_id import ItemId
 from distq.dashboard.proxies import Proxies, parse_network
-from distq.dashboard.redirect_target import local_path
+from distq.dashboard.security import local_path
 from distq.dashboard.users import parse_users
 from distq.errors import ApiError, ConfigError, DistqError, InvalidKey, RedisRefused
 from distq.informer import wire
