@@ -1,8 +1,8 @@
 """Label selectors, as kubectl and the API server write them."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from distq.dns1123 import DNS1123_SUBDOMAIN
 from distq.errors import ConfigError
@@ -23,6 +23,25 @@ _GREATEST = 2**63 - 1
 _COMPARES = re.compile(rf"({_KEY})\s*([<>])\s*({_NUMBER.pattern})")
 _IN = re.compile(rf"({_KEY})\s+(in|notin)\s*\(([^()]*)\)")
 
+_OF_VALUES, _OF_KEYS = ("In", "NotIn"), ("Exists", "DoesNotExist")
+
+
+class _Requirement(NamedTuple):
+    """What a selector requires of one label; the operator is one of ``matchExpressions``, or < or >."""
+
+    key: str
+    operator: str
+    values: Collection[str] = ()
+
+    def is_met_by(self, labels: Labels) -> bool:
+        if self.operator in _OF_KEYS:
+            return (self.key in labels) is (self.operator == "Exists")
+        value = labels.get(self.key)
+        if self.operator in _OF_VALUES:
+            return (value in self.values) is (self.operator == "In")  # of an absent label NotIn is met
+        (bound,) = self.values
+        return _compares(value or "", self.operator, int(bound))
+
 
 def label_selector(selector: str | Labels) -> Callable[[Labels], bool]:
     """Return the test that a selector means: a mapping of labels to values, or text as for kubectl.
@@ -30,24 +49,8 @@ def label_selector(selector: str | Labels) -> Callable[[Labels], bool]:
     Text is ``app=web,tier!=cache,env in (a,b),!canary,size>2``; empty selects everything. ConfigError for
     what is no selector, and for keys and values that no label has. Source: apimachinery labels.Parse.
     """
-    if isinstance(selector, Mapping):
-        wanted = dict(selector)
-        for key, value in wanted.items():
-            if not (_is(_A_KEY, key) and _is(_A_VALUE, value)):
-                raise _no_label(key, value)
-        return lambda labels: wanted.items() <= labels.items()
-    if not isinstance(selector, str):
-        raise ConfigError(f"bad label selector {selector!r:.80}. Give text, or a mapping of labels.")
-    requirements = []
-    for term in _terms(selector):
-        requirement = _requirement(term)
-        if requirement is None:
-            raise ConfigError(
-                f'bad label selector "{selector}": "{term}" is no requirement. '
-                "Use app=web, app!=web, app in (a,b), app, !app or size>2, and commas between."
-            )
-        requirements.append(requirement)
-    return lambda labels: all(requirement(labels) for requirement in requirements)
+    requirements = _requirements(selector)
+    return lambda labels: all(each.is_met_by(labels) for each in requirements)
 
 
 def require_selectors(resource: str, labels: Any, fields: Any) -> None:
@@ -61,24 +64,15 @@ def require_selectors(resource: str, labels: Any, fields: Any) -> None:
 
 
 def label_pairs(selector: str | Labels) -> Sequence[str]:
-    """Return a few labels, each as ``key=value``, one of which all have that a good selector selects.
+    """Return a few labels, each as ``key=value``, one of which all have that a selector selects.
 
-    Of several requirements it takes the first with the fewest values. [] where there is none.
+    Of several requirements it takes the first with the fewest values. [] where there is none. Raises as
+    ``label_selector`` does.
     """
-    if isinstance(selector, Mapping):
-        required = [[f"{key}={value}"] for key, value in selector.items()]
-    else:
-        required = [pairs for term in _terms(selector or "") if (pairs := _pairs_of(term))]
-    few = [pairs for pairs in required if len(pairs) <= FEW_PAIRS]
-    return min(few, key=len, default=[])
-
-
-def _pairs_of(term: str) -> list[str]:
-    if (match := _EQUALS.fullmatch(term)) and match[2] != "!=":
-        return [f"{match[1]}={match[3]}"]
-    if (match := _IN.fullmatch(term)) and match[2] == "in":
-        return [f"{match[1]}={value}" for value in _listed(match[3])]
-    return []
+    required = [each for each in _requirements(selector or "") if each.operator == "In"]
+    few = [each for each in required if len(each.values) <= FEW_PAIRS]
+    fewest = min(few, key=lambda each: len(each.values), default=_Requirement("", "In"))
+    return [f"{fewest.key}={value}" for value in fewest.values]
 
 
 def matches(selector: Mapping[str, Any] | None, labels: Labels | None) -> bool:
@@ -90,30 +84,51 @@ def matches(selector: Mapping[str, Any] | None, labels: Labels | None) -> bool:
     """
     if selector is None:
         return False
-    wanted = list(_wanted(selector))  # all of it is checked, whatever the labels are
-    return all(_is_met(each, labels or {}) for each in wanted)
+    requirements = list(_written_out(selector))  # all of it is checked, whatever the labels are
+    return all(each.is_met_by(labels or {}) for each in requirements)
 
 
-_Wanted = tuple[str, str, list[str]]
-"""A key, an operator, and its values."""
+def _requirements(selector: str | Labels) -> list[_Requirement]:
+    """Return the requirements of a mapping or text; raise ConfigError for the first that is none."""
+    if isinstance(selector, Mapping):
+        return [_equal(key, value) for key, value in selector.items()]
+    if not isinstance(selector, str):
+        raise ConfigError(f"bad label selector {selector!r:.80}. Give text, or a mapping of labels.")
+    terms = re.split(r",(?![^(]*\))", selector) if selector.strip() else []
+    return [_parsed(term.strip(), selector) for term in terms]
 
-_OF_VALUES, _OF_KEYS = ("In", "NotIn"), ("Exists", "DoesNotExist")
+
+def _parsed(term: str, selector: str) -> _Requirement:
+    if match := _EXISTS.fullmatch(term):
+        return _Requirement(match[2], "DoesNotExist" if match[1] else "Exists")
+    if match := _EQUALS.fullmatch(term):
+        return _Requirement(match[1], "NotIn" if match[2] == "!=" else "In", [match[3]])
+    if (match := _COMPARES.fullmatch(term)) and int(match[3]) <= _GREATEST:
+        return _Requirement(match[1], match[2], [match[3]])
+    if match := _IN.fullmatch(term):
+        values = {value.strip() for value in match[3].split(",")}
+        if all(map(_A_VALUE.fullmatch, values)):
+            return _Requirement(match[1], "In" if match[2] == "in" else "NotIn", values)
+    raise ConfigError(
+        f'bad label selector "{selector}": "{term}" is no requirement. '
+        "Use app=web, app!=web, app in (a,b), app, !app or size>2, and commas between."
+    )
 
 
-def _wanted(selector: object) -> Iterator[_Wanted]:
-    """Yield the requirements of a selector; raise ConfigError for the first that is none."""
+def _written_out(selector: object) -> Iterator[_Requirement]:
+    """Yield the requirements of a selector of an object; raise ConfigError for the first that is none."""
     if not isinstance(selector, Mapping) or selector.keys() - {"matchLabels", "matchExpressions"}:
         raise ConfigError(f"bad label selector {selector!r:.80}. Use matchLabels and matchExpressions alone.")
     labels, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
     if not isinstance(labels, Mapping) or not isinstance(expressions, list):
         raise ConfigError(f"bad label selector {selector!r:.80}. Use an object of matchLabels, and a list.")
     for key, value in labels.items():
-        yield _requirement_of({"key": key, "operator": "In", "values": [value]})
+        yield _equal(key, value)
     for each in expressions:
         yield _requirement_of(each)
 
 
-def _requirement_of(expression: object) -> _Wanted:
+def _requirement_of(expression: object) -> _Requirement:
     """Return one of ``matchExpressions``. Source: apimachinery labels.NewRequirement."""
     if not isinstance(expression, Mapping) or not isinstance(expression.get("values") or [], list):
         raise ConfigError(f"bad label selector {expression!r:.80}. Give key, operator and a list of values.")
@@ -125,55 +140,17 @@ def _requirement_of(expression: object) -> _Wanted:
         remedy = "Leave out its values" if values else "Give values"
         raise ConfigError(f"bad label selector: {operator} of {key!r:.80}. {remedy}.")
     for value in values or [""]:
-        if not (_is(_A_KEY, key) and _is(_A_VALUE, value)):
-            raise _no_label(key, value)
-    return key, operator, values
+        _equal(key, value)
+    return _Requirement(key, operator, values)
 
 
-def _is_met(wanted: _Wanted, labels: Labels) -> bool:
-    key, operator, values = wanted
-    if operator in _OF_KEYS:
-        return (key in labels) is (operator == "Exists")
-    return (labels.get(key) in values) is (operator == "In")  # of an absent label NotIn is met
-
-
-def _is(pattern: re.Pattern[str], text: object) -> bool:
-    return isinstance(text, str) and pattern.fullmatch(text) is not None
-
-
-def _no_label(key: object, value: object) -> ConfigError:
-    return ConfigError(f"bad label selector: no label is {f'{key}={value}'!r:.200}. Correct key or value.")
-
-
-def _terms(selector: str) -> list[str]:
-    return [term.strip() for term in re.split(r",(?![^(]*\))", selector)] if selector.strip() else []
-
-
-def _requirement(term: str) -> Callable[[Labels], bool] | None:
-    if match := _EXISTS.fullmatch(term):
-        absent, label = match.groups()
-        return lambda labels: (label in labels) is not bool(absent)
-    if match := _EQUALS.fullmatch(term):
-        label, operator, value = match.groups()
-        if operator == "!=":
-            return lambda labels: labels.get(label) != value
-        return lambda labels: labels.get(label) == value
-    if (match := _COMPARES.fullmatch(term)) and int(match[3]) <= _GREATEST:
-        label, operator, bound = match.groups()
-        return lambda labels: _compares(labels.get(label, ""), operator, int(bound))
-    if match := _IN.fullmatch(term):
-        label, operator, listed = match.groups()
-        values = _listed(listed)
-        if not all(map(_A_VALUE.fullmatch, values)):
-            return None
-        if operator == "notin":
-            return lambda labels: labels.get(label) not in values
-        return lambda labels: labels.get(label) in values
-    return None
-
-
-def _listed(values: str) -> set[str]:
-    return {value.strip() for value in values.split(",")}
+def _equal(key: object, value: object) -> _Requirement:
+    """Return the requirement of one label; raise ConfigError for what no object can have."""
+    if not (isinstance(key, str) and _A_KEY.fullmatch(key)) or not (
+        isinstance(value, str) and _A_VALUE.fullmatch(value)
+    ):
+        raise ConfigError(f"bad label selector: no label is {f'{key}={value}'!r:.200}. Correct key or value.")
+    return _Requirement(key, "In", [value])
 
 
 def _compares(value: str, operator: str, bound: int) -> bool:
