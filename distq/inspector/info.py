@@ -51,21 +51,21 @@ class QueueInfo:
     """
 
     name: str
-    paused: bool
-    paused_since: Timestamp | None
-    ready: int
-    delayed: int
-    processing: int
-    dirty: int
-    dead: int
-    failing: int
-    depth: int
-    workers: int
-    oldest_ready: Timestamp | None
-    done_per_second: float
-    failed_per_second: float
-    traced_until: Timestamp | None
-    catching_up_until: Timestamp | None
+    paused: bool = False
+    paused_since: Timestamp | None = None
+    ready: int = 0
+    delayed: int = 0
+    processing: int = 0
+    dirty: int = 0
+    dead: int = 0
+    failing: int = 0
+    depth: int = 0
+    workers: int = 0
+    oldest_ready: Timestamp | None = None
+    done_per_second: float = 0.0
+    failed_per_second: float = 0.0
+    traced_until: Timestamp | None = None
+    catching_up_until: Timestamp | None = None
     held_back: int = 0
     broken: str | None = None
 

@@ -34,7 +34,7 @@ def queue_info(store: QueueStore, now: float) -> Read[QueueInfo]:
     try:
         return (yield from numbers(store, now))
     except RedisRefused as error:
-        return broken_queue(store.name, error)
+        return QueueInfo(store.name, broken=str(error))
 
 
 def numbers(store: QueueStore, now: float) -> Read[QueueInfo]:
@@ -67,23 +67,6 @@ def _later(moment: float | None, now: float) -> Timestamp | None:
 
 def _total(workers: Mapping[int, Mapping[str, Any]], rate: str) -> float:
     return round(sum((moment_of(about.get(rate)) or 0.0 for about in workers.values()), 0.0), 3)
-
-
-def broken_queue(name: str, error: RedisRefused) -> QueueInfo:
-    """Describe a queue that Redis refuses to show."""
-    return QueueInfo(
-        name=name,
-        paused=False,
-        paused_since=None,
-        **dict.fromkeys(_NUMBERS, 0),
-        workers=0,
-        oldest_ready=None,
-        done_per_second=0.0,
-        failed_per_second=0.0,
-        traced_until=None,
-        catching_up_until=None,
-        broken=str(error),
-    )
 
 
 def worker_names(store: QueueStore) -> Read[dict[int, str]]:

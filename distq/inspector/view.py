@@ -168,7 +168,7 @@ def _queue_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView
     try:
         return (yield from _whole_view(store, now, wanted))
     except RedisRefused as error:
-        return QueueView(reading.broken_queue(store.name, error), [], [])
+        return QueueView(QueueInfo(store.name, broken=str(error)), [], [])
 
 
 def _whole_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView]:
