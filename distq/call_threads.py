@@ -1,4 +1,4 @@
-"""Threads for calls that are awaited, of which none keeps a process from its end."""
+"""Threads for calls that are awaited, or made apart; none keeps a process from its end."""
 
 import asyncio
 import contextvars
@@ -103,12 +103,7 @@ class CallThreads:
 
     def close_later(self) -> Future[None]:
         """Close in a thread, which keeps no process from its end either; return what is done with it."""
-        closed = Future[None]()
-        closed.set_running_or_notify_cancel()  # a wait for it may be cancelled, it may not
-        threading.Thread(
-            target=_answer, args=(closed, self.close), name=f"{self._name}-end", daemon=True
-        ).start()
-        return closed
+        return call_apart(self.close, f"{self._name}-end")
 
     def _work(self) -> None:
         while taken := self._take():
@@ -126,6 +121,14 @@ class CallThreads:
                 return self._calls.popleft()
             self._threads.discard(threading.current_thread())
             return None
+
+
+def call_apart(call: Callable[[], Value], name: str) -> Future[Value]:
+    """Make a call in a thread of its own, which keeps no process from its end; return its future."""
+    future = Future[Value]()
+    future.set_running_or_notify_cancel()  # a wait for it may be cancelled, it may not
+    threading.Thread(target=_answer, args=(future, call), name=name, daemon=True).start()
+    return future
 
 
 def _answer(future: Future[Any], call: Callable[[], Any]) -> None:

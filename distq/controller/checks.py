@@ -7,7 +7,10 @@ other check. While its call runs, it is not called again.
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 
+from distq.call_threads import call_apart
 from distq.errors import ConfigError
 from distq.wording import duration
 from distq.workqueue.outcome import error_text
@@ -41,7 +44,7 @@ class Checks:
             checks = list(self._checks.values())
         until = time.monotonic() + CHECK_TIMEOUT
         calls = [check.call() for check in checks]
-        return lambda: [problem for call in calls if (problem := call.problem(until))]
+        return lambda: [problem for call in calls if (problem := call(until))]
 
 
 class _NamedCheck:
@@ -51,40 +54,26 @@ class _NamedCheck:
         self._name = name
         self._check = check
         self._lock = threading.Lock()
-        self._call: _CheckCall | None = None
+        self._answer: Future[str] | None = None
+        self._began = 0.0
 
-    def call(self) -> "_CheckCall":
-        """Return a new call, or the one that has not ended."""
+    def call(self) -> Callable[[float], str]:
+        """Call it, unless a call has not ended; return what waits for the answer, see ``_problem``."""
         with self._lock:
-            if self._call is None or self._call.has_ended():
-                self._call = _CheckCall(self._name, self._check)
-            return self._call
+            if self._answer is None or self._answer.done():
+                self._began = time.monotonic()
+                self._answer = call_apart(self._run, f"distq-check-{self._name}")
+            return partial(self._problem, self._answer, self._began)
 
-
-class _CheckCall:
-    """One call of a check, in a thread of its own."""
-
-    def __init__(self, name: str, check: Check) -> None:
-        self._name = name
-        self._check = check
-        self._began = time.monotonic()
-        self._problem = ""
-        self._ended = threading.Event()
-        threading.Thread(target=self._run, name=f"distq-check-{name}", daemon=True).start()
-
-    def has_ended(self) -> bool:
-        return self._ended.is_set()
-
-    def problem(self, until: float) -> str:
-        """Return why the check fails, or nothing; a call without an answer until then fails."""
-        if self._ended.wait(max(0.0, until - time.monotonic())):
-            return self._problem
-        return f"{self._name}: no answer for {duration(time.monotonic() - self._began)}"
-
-    def _run(self) -> None:
+    def _problem(self, answer: Future[str], began: float, until: float) -> str:
+        """Return why the check fails, or nothing; a call without an answer ``until`` then fails."""
         try:
-            if self._check() is False:
-                self._problem = f"{self._name}: failed"
+            return answer.result(max(0.0, until - time.monotonic()))
+        except TimeoutError:
+            return f"{self._name}: no answer for {duration(time.monotonic() - began)}"
+
+    def _run(self) -> str:
+        try:
+            return f"{self._name}: failed" if self._check() is False else ""
         except BaseException as error:  # noqa: BLE001 - it is what the check answers
-            self._problem = f"{self._name}: {' '.join(error_text(error).split()):.300}"
-        self._ended.set()
+            return f"{self._name}: {' '.join(error_text(error).split()):.300}"

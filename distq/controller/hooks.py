@@ -6,8 +6,11 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
 from typing import Self
 
+from distq.call_threads import call_apart
 from distq.controller.event_queue import EventQueue, Message
 from distq.controller.functions import as_coroutine, require_hook
 from distq.controller.shutdown import Shutdown
@@ -54,9 +57,9 @@ class Hooks:
         """Call ``on_start``; return what it raised, or what came before its end."""
         if self._on_start is None:
             return None
-        call = _Call("on_start", self._on_start, self._loop, self._event_queue)
+        call = self._call("on_start", self._on_start)
         if (message := self._event_queue.next()) == "called":
-            return call.error
+            return call.exception()
         return message
 
     def stop(self, shutdown: Shutdown) -> list[BaseException]:
@@ -67,7 +70,7 @@ class Hooks:
         if self._on_stop is None:
             return []
         errors = list[BaseException]()
-        call = _Call("on_stop", self._on_stop, self._loop, self._event_queue)
+        call = self._call("on_stop", self._on_stop)
         timer = threading.Timer(max(LEAST_STOP_TIME, shutdown.grace_left), self._event_queue.put, ["late"])
         timer.daemon = True
         timer.start()
@@ -78,29 +81,20 @@ class Hooks:
                 _logger.warning("on_stop has not ended in time: not waiting any longer")
                 break
         timer.cancel()
-        return errors if call.error is None else [*errors, call.error]
+        error = call.exception() if call.done() else None
+        return errors if error is None else [*errors, error]
 
+    def _call(self, name: str, hook: Hook) -> Future[None]:
+        """Call a hook; its end is a message."""
+        call = call_apart(partial(self._run, name, hook), f"distq-{name}")
+        call.add_done_callback(lambda _: self._event_queue.put("called"))
+        return call
 
-class _Call:
-    """One call of a hook, which ends with a message."""
-
-    def __init__(
-        self, name: str, hook: Hook, loop: asyncio.AbstractEventLoop, event_queue: EventQueue
-    ) -> None:
-        self.error: BaseException | None = None
-        self._name = name
-        self._hook = hook
-        self._loop = loop
-        self._event_queue = event_queue
-        threading.Thread(target=self._run, name=f"distq-{name}", daemon=True).start()
-
-    def _run(self) -> None:
+    def _run(self, name: str, hook: Hook) -> None:
         try:
-            answer = self._hook()
+            answer = hook()
             if inspect.isawaitable(answer):
                 asyncio.run_coroutine_threadsafe(as_coroutine(answer), self._loop).result()
-        except BaseException as error:
-            self.error = error
-            if isinstance(error, DistqError):  # the Manager shows one without its frames
-                _logger.error("%s failed", self._name, exc_info=error)
-        self._event_queue.put("called")
+        except DistqError as error:  # the Manager shows one without its frames
+            _logger.error("%s failed", name, exc_info=error)
+            raise
