@@ -52,39 +52,25 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 # Loaded at first use: some need an extra, and none should cost a program that does not use it.
-_HOMES = {
-    "Client": "distq.client.client",
-    "Connection": "distq.redisio.connection",
-    "Controller": "distq.controller.controller",
-    "DistqError": "distq.errors",
-    "Empty": "distq.errors",
-    "Every": "distq.controller.watches",
-    "For": "distq.controller.watches",
-    "Inspector": "distq.inspector",
-    "Manager": "distq.controller.manager",
-    "Owns": "distq.controller.watches",
-    "Queue": "distq.workqueue.queue",
-    "Request": "distq.workqueue.interface",
-    "Result": "distq.workqueue.interface",
-    "RetryAfter": "distq.errors",
-    "ShutDown": "distq.errors",
-    "TerminalError": "distq.errors",
-    "Watches": "distq.controller.watches",
-    "add_finalizer": "distq.controller.ownership",
-    "RequestFilter": "distq.workqueue.current",
-    "controller_of": "distq.controller.ownership",
-    "current_request": "distq.workqueue.current",
-    "get_condition": "distq.client.conditions",
-    "key_of": "distq.client.objects",
-    "matches": "distq.informer.selectors",
-    "meta_labels_index_func": "distq.informer.indexer",
-    "owned_by": "distq.controller.ownership",
-    "reference": "distq.client.objects",
-    "remove_condition": "distq.client.conditions",
-    "remove_finalizer": "distq.controller.ownership",
-    "set_condition": "distq.client.conditions",
-    "set_controller_reference": "distq.controller.ownership",
+_NAMES = {
+    "distq.client.client": "Client",
+    "distq.client.conditions": "get_condition remove_condition set_condition",
+    "distq.client.objects": "key_of reference",
+    "distq.controller.controller": "Controller",
+    "distq.controller.manager": "Manager",
+    "distq.controller.ownership": "add_finalizer controller_of owned_by remove_finalizer "
+    "set_controller_reference",
+    "distq.controller.watches": "Every For Owns Watches",
+    "distq.errors": "DistqError Empty RetryAfter ShutDown TerminalError",
+    "distq.informer.indexer": "meta_labels_index_func",
+    "distq.informer.selectors": "matches",
+    "distq.inspector": "Inspector",
+    "distq.redisio.connection": "Connection",
+    "distq.workqueue.current": "RequestFilter current_request",
+    "distq.workqueue.interface": "Request Result",
+    "distq.workqueue.queue": "Queue",
 }
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "Client",
