@@ -4,8 +4,9 @@ from typing import Any, Literal, NoReturn
 
 from distq.client.objects import Object
 from distq.errors import ConfigError
-from distq.informer.objects import LazyObject, Metadata, key_of
+from distq.informer.objects import Metadata, key_of
 from distq.informer.stored_object import StoredObject
+from distq.informer.wire import RawObject
 
 EventType = Literal["create", "update", "delete", "generic"]
 
@@ -42,7 +43,7 @@ class Event:
     def __init__(
         self,
         type: EventType,  # noqa: A002 - the API server's word
-        object: Object | LazyObject,  # noqa: A002 - the API server's word
+        object: Object | RawObject,  # noqa: A002 - the API server's word
         old: Object | StoredObject | None = None,
         in_initial_list: bool = False,
     ) -> None:

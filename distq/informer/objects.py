@@ -4,9 +4,7 @@ Plain dicts of the same shape as in the API, so that code that is handed a parti
 code that is handed a whole object are the same code.
 """
 
-from typing import Protocol, TypedDict
-
-from distq.client.objects import Object
+from typing import TypedDict
 
 
 class OwnerReference(TypedDict, total=False):
@@ -33,21 +31,6 @@ class Metadata(TypedDict, total=False):
     annotations: dict[str, str] | None
     ownerReferences: list[OwnerReference] | None
     finalizers: list[str] | None
-
-
-class LazyObject(Protocol):
-    """An object of which only the key, or the metadata, was decoded so far."""
-
-    @property
-    def key(self) -> str:
-        """Return ``namespace/name``, or the name of a cluster-scoped object."""
-
-    @property
-    def metadata(self) -> Metadata:
-        """Return the decoded part."""
-
-    def decode(self) -> Object:
-        """Return the whole object; every call decodes anew."""
 
 
 def key_of(metadata: Metadata) -> str:
