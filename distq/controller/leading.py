@@ -13,21 +13,17 @@ from functools import partial
 from distq.client.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
-from distq.controller.controller_sources import ControllerSources
 from distq.controller.redis_health_probe import LOOK_EVERY, RedisHealthProbe
 from distq.controller.runnables import Runnables
-from distq.controller.stream.catching_up import CatchingUp, must_be_in_step
+from distq.controller.stream.catching_up import must_be_in_step
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.sources import sources
-from distq.controller.stream.stream_source import StreamSource
-from distq.controller.term import Term
-from distq.controller.term_work import CHECK_EVERY, TermWork
+from distq.controller.term_work import CHECK_EVERY, ControllerSources, Term, TermWork
 from distq.controller.worker.event_loop import EventLoop
 from distq.errors import LeaseLost, RedisError
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.metrics import REDIS_UP, MetricsProvider, Sample
 from distq.mistakes import pointing_to
-from distq.redisio.queue_store import QueueStore
 from distq.spans import SpanProvider
 from distq.wording import duration
 from distq.workqueue.queue import Queue
@@ -259,20 +255,7 @@ class Candidate:
         )
         with pointing_to(controller.defined_at):
             runs = sources(controller.watches, controller.queue, config)
-        catching_up = CatchingUp(
-            [source for source in runs if isinstance(source, StreamSource)],
-            QueueStore(config.connection, config.queue),
-            epoch=term.epoch,
-            timeout=controller.cache_sync_timeout,
-        )
-        timeout = controller.cache_sync_timeout
-        return ControllerSources(
-            controller.name,
-            runs,
-            sync_timeout=timeout,
-            catching_up=catching_up,
-            defined_at=controller.defined_at,
-        )
+        return ControllerSources(controller, runs, config)
 
 
 class _Candidacy:

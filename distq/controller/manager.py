@@ -21,13 +21,12 @@ from distq.controller.event_queue import EventQueue, Message
 from distq.controller.functions import name_of, require_check, require_runnable
 from distq.controller.hooks import Hook, Hooks
 from distq.controller.parts import Parts, require_controllers
-from distq.controller.process_health import ProcessHealth
+from distq.controller.process_health import ProcessHealth, waits_for
 from distq.controller.recorded_events import counting_drops, flush_events
 from distq.controller.runnables import Runnable, Runnables
 from distq.controller.shutdown import Shutdown
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.controller.worker.event_loop import EventLoop
-from distq.controller.worker.waiting import waits_for
 from distq.errors import ConfigError, DistqError, RedisError, Stalled, Unsettled, short_tracebacks
 from distq.instruments import DEFAULT_BUCKETS, Counter, Gauge, Histogram, Instruments
 from distq.metrics import MetricsProvider

@@ -1,18 +1,26 @@
-"""What the leader does in one term: it runs the sources of all controllers, and the leader's runnables."""
+"""One term of a leader, and its work: the sources of all controllers, and the leader's runnables."""
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from distq.client.outage import Outage
+from distq.client.resources import UnknownResource
 from distq.clock import SYSTEM_CLOCK
 from distq.controller.controller import Controller
-from distq.controller.controller_sources import ControllerSources
 from distq.controller.redis_health_probe import LOOK_EVERY
 from distq.controller.runnables import Runnables
+from distq.controller.stream.catching_up import CatchingUp
+from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.sources import Source, share_list_watches
-from distq.errors import RedisError, Stalled
+from distq.controller.stream.stream_source import StreamSource
+from distq.errors import ApiError, ConfigError, RedisError, Stalled
+from distq.leaderelection import LeaderElector
+from distq.metrics import STREAM_LAG, STREAM_SYNCED, Sample
+from distq.mistakes import pointed
+from distq.redisio.queue_store import QueueStore
+from distq.wording import counted
 from distq.workqueue.queue import Queue
 from distq.workqueue.queue_ownership import QueueOwnerships
 
@@ -23,6 +31,96 @@ LEAVE_TIME = 0.8
 """Seconds that streams get to end; one that waits for an answer commits nothing later than its term."""
 
 _logger = logging.getLogger("distq")
+
+
+class Term:
+    """The leadership of what began in this term: what outlives it acts in no later one.
+
+    Make it when the term begins; ``over`` is set when it ends. A process may lead again, and a stream that
+    waited for an answer all the while would else go on beside its successor.
+    """
+
+    def __init__(self, elector: LeaderElector, over: threading.Event) -> None:
+        self.identity = elector.identity
+        self.epoch = elector.epoch
+        self.began = SYSTEM_CLOCK.monotonic()
+        self._elector = elector
+        self._over = over
+
+    def may_act(self) -> bool:
+        """Return whether the term lasts, and was renewed so lately that no other process can lead."""
+        return not self._over.is_set() and self._elector.may_act()
+
+
+class ControllerSources:
+    """One controller's sources during a term."""
+
+    def __init__(self, controller: Controller, sources: Sequence[Source], config: SourceConfig) -> None:
+        self.name = controller.name
+        self.sources = sources
+        self.streams = [source for source in sources if isinstance(source, StreamSource)]
+        self._sync_timeout = controller.cache_sync_timeout
+        self._sync_by = time.monotonic() + self._sync_timeout
+        self._catching_up = CatchingUp(
+            self.streams,
+            QueueStore(config.connection, config.queue),
+            epoch=config.leadership.epoch,
+            timeout=self._sync_timeout,
+        )
+        self._defined_at = controller.defined_at
+        self._synced = False
+        self._failure: BaseException | None = None
+
+    def begin(self) -> None:
+        """Let workers wait for the caches, before any source runs; raise RedisError where that failed."""
+        self._catching_up.begin()
+        self.begin_time()
+
+    def begin_time(self) -> None:
+        """Count the time to sync from now on: until now another program worked on the queue."""
+        self._sync_by = time.monotonic() + self._sync_timeout
+
+    def run(self, source: Source, stop: threading.Event) -> None:
+        """Run one source in its thread; keep what it fails with for ``check``."""
+        try:
+            source.run(stop)
+        except BaseException as error:  # noqa: BLE001 - check raises it
+            if not stop.is_set():
+                self._failure = error
+                if isinstance(error, ConfigError | UnknownResource):
+                    pointed(error, self._defined_at)
+
+    def check(self) -> None:
+        """Log once that all streams are synced; raise what a source failed with, or that it took too long."""
+        if self._failure is not None:
+            raise self._failure
+        self._catching_up.check()
+        if self._synced:
+            return
+        missing = ", ".join(stream.resource for stream in self.streams if not stream.synced)
+        if not missing:
+            self._synced = True
+            if self.streams:
+                _logger.info("synced   %s", self._describe())
+        elif time.monotonic() > self._sync_by:
+            raise ApiError(f"cannot sync {missing}: not listed in time. Check its size and the API server.")
+
+    def gauges(self) -> Iterator[Sample]:
+        """Yield for each resource the greatest lag of its streams, and whether all of them are synced."""
+        for resource in {stream.resource for stream in self.streams}:
+            streams = [stream for stream in self.streams if stream.resource == resource]
+            labels = (self.name, resource)
+            yield STREAM_LAG, labels, max(stream.lag for stream in streams)
+            yield STREAM_SYNCED, labels, float(all(stream.synced for stream in streams))
+
+    def _describe(self) -> str:
+        parts = [
+            f"{stream.resource} "
+            + (f"resumed at {stream.resumed_at}" if stream.resumed_at else counted(stream.objects, "object"))
+            for stream in self.streams
+        ]
+        enqueued = sum(stream.enqueued for stream in self.streams)
+        return f"{', '.join(parts)}; {counted(enqueued, 'key')} enqueued"
 
 
 class TermWork:

@@ -17,7 +17,7 @@ from distq.client import Client
 from distq.client.objects import Object
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_source import StreamSource
-from distq.controller.term import Term
+from distq.controller.term_work import Term
 from distq.controller.watches import For, ResourceWatch, Watches, identities
 from distq.informer import pager
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock

@@ -15,8 +15,8 @@ import distq
 from distq.client.client import Client
 from distq.client.resources import Resource
 from distq.clock import SYSTEM_CLOCK
+from distq.controller.stream.batch import hand_over
 from distq.controller.stream.committer import Committer
-from distq.controller.stream.events import hand_over
 from distq.controller.stream.mapping import mapped_keys
 from distq.controller.stream.routing import Router
 from distq.controller.watches import For, Owns, ResourceWatch

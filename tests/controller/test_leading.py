@@ -7,7 +7,7 @@ import pytest
 
 from distq.client import Client
 from distq.config import Settings
-from distq.controller import controller_sources, term_work
+from distq.controller import term_work
 from distq.controller.controller import Controller
 from distq.controller.leading import Candidate
 from distq.controller.stream.stream_source import StreamSource
@@ -175,7 +175,6 @@ def test_the_time_to_sync_begins_when_the_queue_is_free(
         return not 0 < len(looks) < 4
 
     monkeypatch.setattr(QueueOwnerships, "may_feed", may_feed)
-    monkeypatch.setattr(controller_sources, "time", clock)
     monkeypatch.setattr(term_work, "time", clock)
     monkeypatch.setattr(term_work, "LOOK_EVERY", 0.01)
     with EmulatedApiServer() as server:

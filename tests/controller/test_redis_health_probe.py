@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from distq.controller.redis_health_probe import RedisHealthProbe
-from distq.controller.term import Term
+from distq.controller.term_work import Term
 from distq.leaderelection import LeaderElectionConfig, LeaderElector
 from distq.redisio.connection import Connection
 from distq.testing import FakeLock

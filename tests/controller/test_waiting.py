@@ -8,8 +8,8 @@ from distq.config import Settings
 from distq.controller import manager as manager_module
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
+from distq.controller.process_health import waits_for
 from distq.controller.watches import For
-from distq.controller.worker.waiting import waits_for
 from distq.inspector import Inspector
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection

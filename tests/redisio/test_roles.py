@@ -13,8 +13,8 @@ from distq.clock import SYSTEM_CLOCK
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
+from distq.controller.process_health import waits_for
 from distq.controller.watches import For
-from distq.controller.worker.waiting import waits_for
 from distq.dashboard import AccessPolicy, create_app
 from distq.errors import Empty, InvalidQueueName, RedisRefused, RetryAfter, TerminalError
 from distq.inspector import Inspector

@@ -5,24 +5,25 @@ goes on. All that they enqueue is of low priority, and what is unchanged keeps i
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.known import Known
 from distq.controller.stream.routing import Replaced, Route, Router
-from distq.controller.stream.tombstones import (
-    drop_unlisted,
-    drop_unlisted_parked,
-    write_all_tombstones,
-    write_tombstones,
-)
 from distq.controller.watches import LOW_PRIORITY
+from distq.errors import RedisError
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.objects import is_older
 from distq.informer.pager import Pages
 from distq.informer.wire import RawObject
 from distq.redisio.checkpoints import MARK, checkpoint_of
+
+SCANS = 4
+"""How often the known set is scanned for what vanished."""
+
+Routes = Callable[[Sequence[tuple[str, Known]]], Iterable[Route]]
+"""Where objects lead that vanished, and what was known of them."""
 
 
 class Relist(ABC):
@@ -152,3 +153,50 @@ class Resync(Relist):
     def _vanished(self, name: str, known: Known) -> bool:
         """Return whether the object was to be listed, but was not."""
         return name not in self._listed and is_older(known.version or "", self._pages.version)
+
+
+def write_tombstones(
+    committer: Committer, vanished: Callable[[str, Known], bool], routes: Routes, *, moves: bool = True
+) -> Iterator[None]:
+    """Enqueue the keys of known objects that vanished, and forget them, a page of the known set a step."""
+    batch = Batch(committer, priority=LOW_PRIORITY, moves=moves)
+    for page in committer.known_pages():
+        for route in routes([row for row in page if vanished(*row)]):
+            batch.add(route)
+        batch.flush()
+        yield
+
+
+def write_all_tombstones(committer: Committer, listed: Collection[str], routes: Routes) -> None:
+    """Do so with all that was not listed, at once; raise RedisError where it cannot be found.
+
+    All that was listed is known by now, so counting shows whether anything else is. A scan misses some
+    where Redis is restarted in the midst of it, and is then repeated.
+    """
+    scans = 0
+    while committer.known_count() > len(listed):
+        if scans == SCANS:
+            raise RedisError(f"more is known of {committer.stream} than a scan shows")
+        scans += 1
+        for _ in write_tombstones(committer, lambda name, _: name not in listed, routes):
+            pass
+
+
+def drop_unlisted(committer: Committer, listed: Collection[str], version: str) -> None:
+    """Drop from the cache what a list of this version did not show: a write came before its event there."""
+    batch = Batch(committer)
+    for page in committer.cached_names():
+        for name in page:
+            if name not in listed:
+                batch.drop(name, version)
+    batch.flush()
+
+
+def drop_unlisted_parked(committer: Committer, listed: Collection[str]) -> None:
+    """Let go of parked objects that no list shows: of what is known no more, no event will come."""
+    batch = Batch(committer)
+    for page in committer.parked_names():
+        for name in page:
+            if name not in listed:
+                batch.add(Route(name, (), None))
+    batch.flush()

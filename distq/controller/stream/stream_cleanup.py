@@ -8,10 +8,10 @@ from functools import partial
 from distq.client.outage import Outage
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.mapping import key_of_name
+from distq.controller.stream.relist import drop_unlisted_parked, write_all_tombstones
 from distq.controller.stream.routing import Route
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_source import StreamSource
-from distq.controller.stream.tombstones import drop_unlisted_parked, write_all_tombstones
 from distq.errors import ApiError, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.sink import PositionMoved

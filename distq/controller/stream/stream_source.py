@@ -18,9 +18,9 @@ from typing import Any
 from distq.client.resources import UnknownResource
 from distq.controller.cached.caching import Caching
 from distq.controller.cached.event_context import Place, event_context, is_waiting
+from distq.controller.stream.batch import hand_over
 from distq.controller.stream.caught_up import CaughtUp
 from distq.controller.stream.committer import Committer
-from distq.controller.stream.events import hand_over
 from distq.controller.stream.last_error import LastError
 from distq.controller.stream.mapping import mapped_keys
 from distq.controller.stream.relist import Replacement, Resync
