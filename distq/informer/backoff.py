@@ -8,6 +8,9 @@ from distq.errors import TooManyRequests
 LONGEST_RETRY_AFTER = 60.0
 """Seconds; a Retry-After of hours is a proxy's mistake."""
 
+RESET_AFTER = 120.0
+"""Seconds without use after which delays start over."""
+
 
 def retry_after(error: TooManyRequests) -> float:
     """Return after how many seconds the API server wants to be asked again; 0 where it gave no time."""
@@ -21,20 +24,17 @@ class Backoff:
     the cap is one with its jitter.
     """
 
-    def __init__(
-        self, clock: Clock, *, base: float = 0.8, cap: float = 30.0, reset_after: float = 120.0
-    ) -> None:
+    def __init__(self, clock: Clock, *, base: float = 0.8, cap: float = 30.0) -> None:
         self._clock = clock
         self._base = base
         self._cap = cap
-        self._reset_after = reset_after
         self._next = base
         self._used_at = clock.monotonic()
 
     def delay(self) -> float:
         """Return the seconds to wait now."""
         now = self._clock.monotonic()
-        if now - self._used_at > self._reset_after:
+        if now - self._used_at > RESET_AFTER:
             self._next = self._base
         delay = min(self._cap, self._next * random.uniform(1.0, 2.0))
         self._next = min(self._cap, self._next * 2)

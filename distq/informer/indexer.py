@@ -113,7 +113,7 @@ class Indexer:
         """Return the objects that share a value of the index with the given one, which need not be kept."""
         with self._lock:
             self._index(name)
-            found = self._under(name, index_values(self._indexers[name], obj))
+            found = self.stored_by_indices({name: index_values(self._indexers[name], obj)})
         return [stored.decode() for stored in found]
 
     def by_index(self, name: str, value: str) -> Objects:
@@ -148,11 +148,13 @@ class Indexer:
 
     def stored_by_index(self, name: str, value: str) -> Stored:
         """Return what the index has under a value, not decoded."""
-        with self._lock:
-            return self._under(name, [value])
+        return self.stored_by_indices({name: [value]})
 
-    def stored_by_indices(self, wanted: Mapping[str, Sequence[str]]) -> Stored:
-        """Return what each of some indices has under one of its values, not decoded."""
+    def stored_by_indices(self, wanted: Mapping[str, Iterable[str]]) -> Stored:
+        """Return what each of some indices has under one of its values, not decoded.
+
+        What is gone is left out, though its function forgot where it was.
+        """
         with self._lock:
             keys = [
                 {key for value in values for key in self._index(name).get(value, ())}
@@ -199,12 +201,6 @@ class Indexer:
                 keys.discard(key)
                 if not keys:
                     index.pop(value, None)
-
-    def _under(self, name: str, values: Iterable[str]) -> Stored:
-        """Return what an index has under some values, less what is gone though its function forgot where."""
-        index = self._index(name)
-        keys = {key for value in values for key in index.get(value, ())}
-        return [stored for key in keys if (stored := self._objects.get(key))]
 
     def _index(self, name: str) -> dict[str, set[str]]:
         if name not in self._indices:

@@ -1,11 +1,11 @@
 """One resource's lists and watches, as requests (client-go tools/cache ListWatch)."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
-from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol
 
 from distq.client.client import Client
 from distq.client.page_size import bytes_of_page
@@ -31,19 +31,11 @@ _PARTIAL_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v
 _PARTIAL = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 
-class Lines(Protocol):
-    """A watch under way: raw lines, read by one thread; any thread may close it."""
+class Lines(Iterable[bytes], AbstractContextManager["Lines"], Protocol):
+    """A watch under way: whole raw lines, read by one thread, which raise ApiError where the watch breaks.
 
-    def __enter__(self) -> Self:
-        """Begin."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End."""
-
-    def __iter__(self) -> Iterator[bytes]:
-        """Yield whole lines; raise ApiError where the watch breaks."""
+    Any thread may close it.
+    """
 
     def close(self) -> None:
         """End the watch at once."""

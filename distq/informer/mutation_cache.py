@@ -22,10 +22,6 @@ class _Mutation:
     uid: str
     since: float
 
-    @property
-    def version(self) -> str:
-        return self.written.version
-
 
 class MutationCache:
     """Read a cache as if it had seen what this process wrote.
@@ -60,8 +56,11 @@ class MutationCache:
             if uid in self._deleted:
                 return
             known = self._live(stored.key)
-            if known is None or is_older(known.version, stored.version):
-                self._put(stored.key, _Mutation(stored, uid, self._clock.monotonic()))
+            if known is None or is_older(known.written.version, stored.version):
+                self._mutations[stored.key] = _Mutation(stored, uid, self._clock.monotonic())
+                self._mutations.move_to_end(stored.key)
+                if len(self._mutations) > CAPACITY:
+                    self._mutations.popitem(last=False)
 
     def get_by_key(self, key: str) -> Object | None:
         """Return the newer of what the cache has under a key and what was written."""
@@ -87,7 +86,7 @@ class MutationCache:
         stored = store_object(obj)
         with self._lock:
             known = self._mutations.get(stored.key)
-            if known and not is_older(stored.version, known.version):
+            if known and not is_older(stored.version, known.written.version):
                 del self._mutations[stored.key]
 
     def on_delete(self, obj: Object | DeletedFinalStateUnknown) -> None:
@@ -99,7 +98,7 @@ class MutationCache:
             if uid:
                 self._deleted.append(uid)
             known = self._mutations.get(stored.key)
-            anew = known and known.uid != uid and is_older(stored.version, known.version)
+            anew = known and known.uid != uid and is_older(stored.version, known.written.version)
             if known and not anew:
                 del self._mutations[stored.key]
 
@@ -109,7 +108,7 @@ class MutationCache:
             return cached
         if cached is None:
             return known.written if self._include_adds else None
-        return known.written if is_older(cached.version, known.version) else cached
+        return known.written if is_older(cached.version, known.written.version) else cached
 
     def _live(self, key: str) -> _Mutation | None:
         known = self._mutations.get(key)
@@ -119,12 +118,6 @@ class MutationCache:
         if known is not None:
             self._mutations.move_to_end(key)
         return known
-
-    def _put(self, key: str, mutation: _Mutation) -> None:
-        self._mutations[key] = mutation
-        self._mutations.move_to_end(key)
-        if len(self._mutations) > CAPACITY:
-            self._mutations.popitem(last=False)
 
 
 def _uid(obj: Object) -> str:

@@ -5,6 +5,7 @@ ListWatch does. So nothing that one does, or cannot do, is seen by another.
 """
 
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 
 from distq.clock import SYSTEM_CLOCK, Clock
@@ -21,19 +22,15 @@ KEPT = 8
 """Pages kept for those that are not there yet, while any is in the midst of a list: 4,000 objects."""
 
 
-class SharedListWatch:
-    """A ListerWatcher for several, in front of one; all members are made before any of them is asked."""
-
-    def __init__(self, list_watch: ListerWatcher, *, clock: Clock = SYSTEM_CLOCK) -> None:
-        self._list_watch = list_watch
-        self._pages = SharedPages(list_watch, clock)
-        self._watch = SharedWatch(list_watch)
-
-    def member(self) -> ListerWatcher:
-        """Return what one Reflector follows."""
-        member = _Member(self._list_watch, self._pages, self._watch)
-        self._pages.expect(member)
-        return member
+def shared_by(
+    number: int, list_watch: ListerWatcher, *, clock: Clock = SYSTEM_CLOCK
+) -> Sequence[ListerWatcher]:
+    """Return so many ListerWatchers in front of one, each for one Reflector."""
+    pages, watch = SharedPages(list_watch, clock), SharedWatch(list_watch)
+    members = [_Member(list_watch, pages, watch) for _ in range(number)]
+    for member in members:
+        pages.expect(member)
+    return members
 
 
 class _Member:

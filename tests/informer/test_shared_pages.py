@@ -12,7 +12,7 @@ from distq.errors import ApiError, Expired
 from distq.informer import shared_listwatch
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.pager import Pages
-from distq.informer.shared_listwatch import SharedListWatch
+from distq.informer.shared_listwatch import shared_by
 from distq.informer.wire import Page, decode_page
 from distq.redisio.limits import PAGE_SIZE
 from distq.testing.fake_clock import FakeClock
@@ -60,8 +60,8 @@ def clock() -> FakeClock:
 @pytest.fixture
 def members(resource: Paged, clock: FakeClock) -> tuple[ListerWatcher, ListerWatcher]:
     """Give two members of one shared list and watch."""
-    shared = SharedListWatch(resource, clock=clock)
-    return shared.member(), shared.member()
+    one, other = shared_by(2, resource, clock=clock)
+    return one, other
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from distq.errors import ApiError, Expired
 from distq.informer import shared_watch
 from distq.informer.listwatch import ListerWatcher
-from distq.informer.shared_listwatch import SharedListWatch
+from distq.informer.shared_listwatch import shared_by
 from distq.informer.shared_watch import SharedWatch, WatchLog
 from distq.informer.wire import version_of
 from distq.testing.fake_clock import FakeClock
@@ -32,8 +32,8 @@ def resource() -> Resource:
 @pytest.fixture
 def members(resource: Resource) -> tuple[ListerWatcher, ListerWatcher]:
     """Give two members of one shared list and watch."""
-    shared = SharedListWatch(resource, clock=FakeClock())
-    return shared.member(), shared.member()
+    one, other = shared_by(2, resource, clock=FakeClock())
+    return one, other
 
 
 @pytest.fixture(autouse=True)
@@ -418,8 +418,7 @@ def test_each_gets_each_event_after_its_version_once_and_in_order(
     monkeypatch.setattr(shared_watch, "WATCH_LINES", 5)
     monkeypatch.setattr(shared_watch, "AT_ONCE", 2)
     chance, resource = random.Random(seed), Resource()
-    shared = SharedListWatch(resource, clock=FakeClock())
-    follow = [Following(shared.member()) for _ in range(4)]
+    follow = list(map(Following, shared_by(4, resource, clock=FakeClock())))
     for one in follow:
         one.start()
     for _ in range(300):

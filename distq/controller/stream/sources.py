@@ -1,9 +1,7 @@
 """All that feeds one controller's queue while this process leads (controller-runtime pkg/source)."""
 
-import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from distq.controller.stream.periodic_source import PeriodicSource
 from distq.controller.stream.source_config import SourceConfig
@@ -11,15 +9,11 @@ from distq.controller.stream.stream_cleanup import StreamCleanup
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import Every, For, Watch, identities, resource_watches
 from distq.informer.listwatch import ListerWatcher
-from distq.informer.shared_listwatch import SharedListWatch
+from distq.informer.shared_listwatch import shared_by
 from distq.workqueue.interface import WorkQueue
 
-
-class Source(Protocol):
-    """Something that the leader runs in a thread of its own."""
-
-    def run(self, stop: threading.Event) -> None:
-        """Feed the queue until ``stop`` is set, or there is nothing more to do; raise LeaseLost."""
+Source = StreamSource | PeriodicSource | StreamCleanup
+"""What the leader runs in a thread of its own, until ``stop`` is set or there is nothing more to do."""
 
 
 def sources(watches: Sequence[Watch], queue: WorkQueue, config: SourceConfig) -> list[Source]:
@@ -46,6 +40,5 @@ def share_list_watches(streams: Sequence[StreamSource]) -> None:
         alike.setdefault(stream.list_watch, []).append(stream)
     for list_watch, those in alike.items():
         if len(those) > 1:
-            shared = SharedListWatch(list_watch)
-            for stream in those:
-                stream.list_watch = shared.member()
+            for stream, member in zip(those, shared_by(len(those), list_watch), strict=True):
+                stream.list_watch = member
