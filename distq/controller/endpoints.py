@@ -193,7 +193,6 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__(*args)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, after making room."""
         if len(self._asking) + len(self._answered) >= MOST_CONNECTIONS:
             self._make_room()
         self._asking[request] = None
@@ -206,7 +205,6 @@ class _Server(ThreadingMixIn, WSGIServer):
             self._asking.pop(request, None)
 
     def shutdown_request(self, request: Any) -> None:
-        """Forget a connection that ends."""
         self._asking.pop(request, None)
         self._answered.pop(request, None)
         super().shutdown_request(request)

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from distq.config import Settings
@@ -128,7 +127,8 @@ class Manager:
         """Held while parts are added, which may have to wait for Redis."""
         self._phase = threading.Lock()
         """Held while the parts of the Manager change, or it begins or stops: never for long."""
-        self._sides: _Sides | None = None
+        self._informs = False
+        """It runs the informer's side of its controllers, as ``run`` was asked to."""
         self._lease = ""
         self._started = self._is_working = False
         require_controllers(self._controllers)
@@ -242,7 +242,7 @@ class Manager:
             raise ConfigError("this Manager was run before: make another one.")
         self._started = True
         with self._adding:
-            self._health = health = self._prepare(_Sides(informer, workers))
+            self._health = health = self._prepare(informer=informer, workers=workers)
         errors: list[BaseException] = []
         settings = self._parts.settings
         self._caches.callback(self._refuse_adds, health)  # however the run ends
@@ -277,51 +277,50 @@ class Manager:
 
     # Before
 
-    def _prepare(self, sides: "_Sides") -> ProcessHealth:
+    def _prepare(self, *, informer: bool, workers: bool) -> ProcessHealth:
         """Check that everything is there, before the first thread starts."""
-        competes = sides.informer and self.needs_lease
-        if not (sides.workers or competes):
+        competes = informer and self.needs_lease
+        if not (workers or competes):
             raise ConfigError("nothing to watch: no Controller has watches. Run workers, or add watches.")
         parts, controllers = self._parts, self._controllers
         if parts.metrics is not None:
             self._instruments.report_to(parts.metrics)
-        in_redis = parts.bind(controllers, watching=sides.informer)
-        if sides.workers:
+        in_redis = parts.bind(controllers, watching=informer)
+        if workers:
             self._dispatchers = [parts.dispatcher(controller) for controller in controllers]
         self._lease = parts.lease_name(controllers) if competes else ""
-        parts.say_purposes(controllers, self._lease)
+        parts.set_purposes(controllers, self._lease)
         if competes:
             self._candidate = parts.candidate(
                 controllers, lease=self._lease, runnables=self._leader_runnables
             )
         parts.read_caches(controllers, self._caches)
-        self._sides = sides
+        self._informs = informer
         return ProcessHealth(
             connection=parts.connection if in_redis else None,
             dispatchers=self._dispatchers,
             candidate=self._candidate,
-            queues=in_redis if sides.informer else [],
+            queues=in_redis if informer else [],
             healthz=self._healthz,
             readyz=self._readyz,
             instruments=self._instruments,
         )
 
     def _add_controller(self, controller: Controller) -> None:
-        """Add a controller; begin with it where this Manager runs."""
         require_controllers([*self._controllers, controller])
-        parts, sides, health = self._parts, self._sides, self._health
-        if sides is None or health is None:
+        parts, health = self._parts, self._health
+        if health is None:
             self._controllers.append(controller)
             return
         if controller.watches:
             self._require_candidate(controller.name)
-        in_redis = parts.bind([controller], watching=sides.informer)
-        dispatcher = parts.dispatcher(controller) if sides.workers else None
-        parts.say_purposes([controller], self._lease)
+        in_redis = parts.bind([controller], watching=self._informs)
+        dispatcher = parts.dispatcher(controller) if self._dispatchers else None
+        parts.set_purposes([controller], self._lease)
         with self._changing():
             parts.read_caches([controller], self._caches)
             self._controllers.append(controller)
-            if sides.informer:
+            if self._informs:
                 health.report(in_redis)
             if self._candidate is not None and in_redis:
                 self._candidate.add(controller)
@@ -332,7 +331,7 @@ class Manager:
 
     def _require_candidate(self, name: str) -> None:
         """Refuse what needs the lease in a running informer that competes for none."""
-        if self._sides is not None and self._sides.informer and self._candidate is None:
+        if self._informs and self._candidate is None:
             raise ConfigError(
                 f"cannot add {name}: this Manager competes for no Lease, because it had nothing to watch. "
                 "Add it before run."
@@ -382,14 +381,11 @@ class Manager:
 
     def _wait_for_a_term(self) -> Message | None:
         """Let workers begin after the term of this process, should it lead: caches are behind until then."""
-        until = time.monotonic() + self._term_begins_within
-        reason = None
-        while reason is None and time.monotonic() < until and self._keeps_workers_waiting():
-            reason = self._event_queue.next_within(_TERM_LOOK)
-        return reason
-
-    def _keeps_workers_waiting(self) -> bool:
-        return any(candidate.keeps_workers_waiting() for candidate in self._candidates())
+        candidate, until = self._candidate, time.monotonic() + self._term_begins_within
+        while candidate and candidate.keeps_workers_waiting() and time.monotonic() < until:
+            if (reason := self._event_queue.next_within(_TERM_LOOK)) is not None:
+                return reason
+        return None
 
     def _report_waiting(self) -> None:
         """Log what those wait for that had nothing to do yet: silence would look like trouble."""
@@ -427,14 +423,6 @@ class Manager:
 
     def _candidates(self) -> "list[Candidate]":
         return [self._candidate] if self._candidate else []
-
-
-@dataclass(frozen=True)
-class _Sides:
-    """Which sides of its controllers this process runs."""
-
-    informer: bool
-    workers: bool
 
 
 def _raise_first(*reasons: Message | None) -> None:

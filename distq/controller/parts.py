@@ -84,7 +84,7 @@ class Parts:
                 controller.queue.set_metrics_provider(self.metrics)
         return in_redis
 
-    def say_purposes(self, controllers: Sequence[Controller], lease: str) -> None:
+    def set_purposes(self, controllers: Sequence[Controller], lease: str) -> None:
         """Give each handle what it claims for, so that no other program takes its keys."""
         for controller in controllers:
             purpose = purpose_of(controller, lease)

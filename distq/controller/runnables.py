@@ -44,7 +44,6 @@ class Runnables:
         self._is_begun = False
 
     def __len__(self) -> int:
-        """Return how many there are."""
         return len(self._runnables)
 
     def add(self, runnable: Runnable) -> None:

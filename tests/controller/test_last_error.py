@@ -3,7 +3,7 @@
 import pytest
 
 from distq.client.objects import Object
-from distq.controller.stream.last_error import LONGEST, LastError
+from distq.controller.stream.failures import LONGEST, LastError
 from distq.controller.watches import Watches
 from distq.errors import ApiError
 from distq.inspector import Inspector, StreamInfo

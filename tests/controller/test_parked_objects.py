@@ -9,7 +9,7 @@ import pytest
 from distq.client.objects import Object
 from distq.controller.event import Event
 from distq.controller.predicate import Predicate
-from distq.controller.stream import failure_log
+from distq.controller.stream import failures
 from distq.controller.watches import For, Watches
 from distq.errors import CacheNotSynced, ConfigError, RedisUnavailable
 from distq.inspector import Inspector
@@ -237,14 +237,14 @@ def test_a_thousand_bad_objects_are_one_line_of_the_log(
     scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
     """All are dead and counted; one is logged in full, the others in number, a minute later at least."""
-    caplog.set_level(logging.ERROR, failure_log.__name__)
+    caplog.set_level(logging.ERROR, failures.__name__)
     client = scene.leader().client
     for number in range(1000):
         client.create(config_map(scene.namespace, f"bad-{number}", other="x"))
     with scene.leading(Watches(CONFIG_MAPS, targets)) as leader:
         assert leader.failures == 1000
     assert Inspector(scene.connection).count(QUEUE, state="dead") == 1000
-    logged = [record for record in caplog.records if record.name == failure_log.__name__]
+    logged = [record for record in caplog.records if record.name == failures.__name__]
     assert len(logged) == 1
     assert logged[0].exc_info is not None
     assert f'See "distq items {QUEUE} --state dead".' in logged[0].getMessage()

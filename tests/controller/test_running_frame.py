@@ -7,7 +7,7 @@ from types import FrameType
 
 import pytest
 
-from distq.controller.worker.running_frame import running_frame
+from distq.controller.worker.loop_watch import running_frame
 
 
 @pytest.mark.parametrize("collects", [True, False])

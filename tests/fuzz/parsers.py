@@ -40,7 +40,7 @@ from distq.client.http_connection import Exchange
 from distq.client.raw import RawClient, WatchResponse
 from distq.client.resources import Resource
 from distq.config import Settings, host_and_port
-from distq.controller.stream.known import Known
+from distq.controller.stream.committer import Known
 from distq.dashboard import create_app, rq_rows
 from distq.dashboard.item_id import ItemId
 from distq.dashboard.proxies import Proxies, parse_network

@@ -32,7 +32,7 @@ OWN = {
     "client/recorder.py": {"MOST_WAITING"},  # events of one object each
     "controller/endpoints.py": {"MOST_CONNECTIONS"},
     "controller/recorded_events.py": {"_FOUND_AT_MOST"},
-    "controller/stream/last_error.py": {"LONGEST"},  # letters of a text that people read
+    "controller/stream/failures.py": {"LONGEST"},  # letters of a text that people read
     "controller/stream/routing.py": {"LONGEST_IDENTITY"},  # bytes that a name may add to a key
     "controller/worker/loop_watch.py": {"_MOST_PLACES"},  # that are logged
     "informer/json_depth.py": {"MAX_DEPTH"},

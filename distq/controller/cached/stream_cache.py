@@ -167,7 +167,6 @@ class StreamCache:
         return bool(mine and theirs and mine().differs_from(theirs))
 
     def _cause(self, record: StreamRecord | None) -> str:
-        """Return, for people, why the cache is not complete, and what to do."""
         if record is None:
             return self._unknown()
         about, gone_since = record.about, record.gone_since(self._queue.connection.now())

@@ -85,7 +85,6 @@ def _is_kept(cache: StreamCache, key: str) -> bool:
 
 
 def _write_through(cache: StreamCache, write: Write) -> None:
-    """Keep the object, or that the watch no longer has it."""
     if write.obj is None or _must_look(cache, write):
         _look(cache, write)
         return

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 
 from distq.controller.event import EventType
-from distq.controller.stream.committer import Committer
-from distq.controller.stream.known import NEVER, Known
+from distq.controller.stream.committer import NEVER, Committer, Known
 from distq.controller.stream.routing import Replaced, Route, Router, RoutingError, Unrouted
 from distq.informer.wire import WatchEvent
 from distq.redisio.commit import Commit

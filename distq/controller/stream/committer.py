@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from distq.clock import Clock
-from distq.controller.stream.known import Known
 from distq.errors import LayoutTooNew, LeaseLost, RedisError
 from distq.informer.backoff import Backoff
 from distq.informer.objects import is_older
 from distq.informer.sink import PositionMoved
 from distq.redisio.checkpoints import MARK, step_of
 from distq.redisio.commit import Commit
+from distq.redisio.keys import bytes_of, text_of
 from distq.redisio.limits import BATCH_LIMIT, OLD_OBJECTS
 from distq.redisio.object_cache import CachedObject
 from distq.redisio.records import StreamRecord
@@ -40,8 +40,31 @@ _WORDS = {"": "nothing", MARK: "the mark of a resync"}
 """Positions that are no versions, for the log: a resync by hand leaves the mark."""
 
 
+class Known(NamedTuple):
+    """The version up to which an object was handed over, None for never, and the keys other than its own."""
+
+    version: str | None = None
+    keys: Sequence[bytes] = ()
+
+    @classmethod
+    def parse(cls, line: str | None) -> "Known":
+        """Read the known set's line: the version, then a key a line."""
+        if line is None:
+            return NEVER
+        version, *keys = line.split("\n")
+        return cls(version, list(map(bytes_of, keys)))
+
+    def line(self) -> str:
+        """Return what is stored."""
+        return "\n".join((self.version or "", *map(text_of, self.keys)))
+
+
+NEVER = Known()
+"""Of an object that was never handed over."""
+
+
 class Leadership(Protocol):
-    """What a stream asks of the term that it serves (``controller.term.Term``)."""
+    """What a stream asks of the term that it serves (``controller.term_work.Term``)."""
 
     @property
     def identity(self) -> str:

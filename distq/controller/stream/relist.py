@@ -8,8 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from distq.controller.stream.batch import Batch
-from distq.controller.stream.committer import Committer
-from distq.controller.stream.known import Known
+from distq.controller.stream.committer import Committer, Known
 from distq.controller.stream.routing import Replaced, Route, Router
 from distq.controller.watches import LOW_PRIORITY
 from distq.errors import RedisError
@@ -143,12 +142,10 @@ class Resync(Relist):
         route = route._replace(cached=None)  # it may be older than the watch
         if before.version != obj.version:  # an event of it may still come
             self._router.last_seen.forget(obj)  # or it would be compared with itself
-        if before.version is None and self._watch_is_ahead():
+        is_watch_ahead = is_older(self._pages.version, checkpoint_of(self._committer.position))
+        if before.version is None and is_watch_ahead:
             return route._replace(known=None)  # it may be gone since, by an event that came
         return route
-
-    def _watch_is_ahead(self) -> bool:
-        return is_older(self._pages.version, checkpoint_of(self._committer.position))
 
     def _vanished(self, name: str, known: Known) -> bool:
         """Return whether the object was to be listed, but was not."""

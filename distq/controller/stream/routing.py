@@ -9,8 +9,8 @@ from distq.clock import Clock
 from distq.controller.cached import event_context
 from distq.controller.cached.caching import Caching, KeptObject
 from distq.controller.event import Event, EventType
-from distq.controller.stream.failure_log import FailureLog
-from distq.controller.stream.known import Known
+from distq.controller.stream.committer import Known
+from distq.controller.stream.failures import FailureLog
 from distq.controller.stream.last_seen import LastSeen
 from distq.controller.stream.mapping import KeysOf, key_of_name
 from distq.controller.watches import ResourceWatch, Watches, title

@@ -21,7 +21,7 @@ from distq.controller.cached.event_context import Place, event_context, is_waiti
 from distq.controller.stream.batch import hand_over
 from distq.controller.stream.caught_up import CaughtUp
 from distq.controller.stream.committer import Committer
-from distq.controller.stream.last_error import LastError
+from distq.controller.stream.failures import LastError
 from distq.controller.stream.mapping import mapped_keys
 from distq.controller.stream.relist import Replacement, Resync
 from distq.controller.stream.resync_schedule import ResyncSchedule
@@ -111,7 +111,11 @@ class StreamSource:
         self._oldest: float | None = None
         """When the oldest event came that is not committed yet."""
         self._revision = ""
-        self._resyncs = ResyncSchedule(config.resync_period, self._new_resync, self._clock)
+        self._resyncs = ResyncSchedule(
+            config.resync_period,
+            lambda: Resync(self.list_watch, self._committer, self._router),
+            self._clock,
+        )
         self._went_on_at = math.inf
         """When its thread came by last; infinite while there is none, which is no standstill."""
 
@@ -369,9 +373,6 @@ class StreamSource:
     def _resync(self) -> bool:
         with event_context(self._place, self._stop):
             return self._resyncs.step()
-
-    def _new_resync(self) -> Resync:
-        return Resync(self.list_watch, self._committer, self._router)
 
     def _pass_nameless(self, events: Sequence[WatchEvent]) -> None:
         """Take note of bookmarks, and of what cannot be read: the watch has shown all up to its version."""

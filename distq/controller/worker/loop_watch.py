@@ -5,16 +5,16 @@ while a call keeps Python from running any other thread.
 """
 
 import asyncio
+import gc
 import logging
 import os
+import sys
 import sysconfig
 import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-
-from distq.controller.worker.running_frame import running_frame
 
 HELD = 0.1
 """Seconds for which one call may hold the loop."""
@@ -116,3 +116,18 @@ def _is_distq(file: str) -> bool:
 
 def _place(frame: FrameType) -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno} ({frame.f_code.co_qualname})"
+
+
+def running_frame(thread: int) -> FrameType | None:
+    """Return the frame that a thread is in, by its ident; None if it has ended.
+
+    No garbage is collected meanwhile: Python 3.11 may stop the whole process for ever if that happens within
+    ``sys._current_frames``. Source: CPython issue 106883.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return sys._current_frames().get(thread)  # noqa: SLF001  # documented, for debuggers
+    finally:
+        if collects:
+            gc.enable()

@@ -5,7 +5,7 @@ import threading
 import traceback
 from dataclasses import dataclass, field
 
-from distq.controller.worker.running_frame import running_frame
+from distq.controller.worker.loop_watch import running_frame
 from distq.workqueue.interface import Request
 
 

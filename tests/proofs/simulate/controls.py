@@ -8,8 +8,7 @@ from unittest import mock
 
 from distq.controller.event import EventType
 from distq.controller.stream import relist
-from distq.controller.stream.committer import Committer
-from distq.controller.stream.known import NEVER, Known
+from distq.controller.stream.committer import NEVER, Committer, Known
 from distq.controller.stream.relist import Replacement
 from distq.controller.stream.routing import Replaced, Route, Router
 from distq.controller.stream.stream_source import StreamSource

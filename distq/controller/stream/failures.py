@@ -1,11 +1,16 @@
-"""What a program's own functions fail on, in the leader's log: one in full, others in number."""
+"""What a stream fails on: its program's functions in the leader's log, the last error in its record."""
 
 import logging
+import re
+from collections.abc import Callable
+from typing import Any
 
 from distq.clock import Clock
+from distq.errors import DistqError
 from distq.informer.stored_object import StoredObject
 from distq.informer.wire import RawObject
 from distq.wording import counted
+from distq.workqueue.outcome import message_of
 
 logger = logging.getLogger(__name__)
 
@@ -15,8 +20,16 @@ INTERVAL = 60.0
 """Seconds between two reports of a watch that goes on past what fails: a list may bring thousands at once."""
 
 
+LONGEST = 1000
+"""Letters of an error that a stream's record holds; it travels with each commit."""
+
+_LOGIN = re.compile(r"(?<=://)[^\s/]+@")
+_QUERY = re.compile(r"(://(?:(?!://)[^\s?])*\?)[^\s\"')\]]+")
+"""No URL is read into the next one, so that an error of megabytes of them is read once."""
+
+
 class FailureLog:
-    """Reports failures of one watch's functions; ``watch`` is what people call it. One thread at a time."""
+    """Reports failures of one watch's functions: one in full, others in number. One thread at a time."""
 
     def __init__(self, watch: str, queue: str, clock: Clock) -> None:
         self._watch = watch
@@ -65,3 +78,36 @@ class FailureLog:
         self._unreported = 0
         level = logging.WARNING if error is None else logging.ERROR
         logger.log(level, f"%s: {words}", self._watch, obj.key, obj.version, more, exc_info=error)
+
+
+class LastError:
+    """The last failure of one stream under one leader; the moments of ``clock`` are monotonic."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._text = ""
+        self._at = 0.0
+        self._since: float | None = None
+
+    def failed(self, error: Exception) -> None:
+        """Note a failure; the first one after it worked is since when it fails."""
+        self._text, self._at = _one_line(error), self._clock.monotonic()
+        self._since = self._at if self._since is None else self._since
+
+    def over(self) -> None:
+        """Note that it works."""
+        self._since = None
+
+    def about(self, moment: Callable[[float], float]) -> dict[str, Any]:
+        """Return what a stream's record says of it, nothing of none; ``moment`` converts times."""
+        if not self._text:
+            return {}
+        lasts = {} if self._since is None else {"failing_since": moment(self._since)}
+        return {"error": self._text, "error_at": moment(self._at), **lasts}
+
+
+def _one_line(error: Exception) -> str:
+    """Return what people see of it, without what a URL may hold of logins and tokens."""
+    text = str(error) if isinstance(error, DistqError) else f"{type(error).__name__}: {message_of(error)}"
+    text = _QUERY.sub(r"\1…", _LOGIN.sub("…@", " ".join(text.split())))
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
