@@ -132,7 +132,6 @@ def call_apart(call: Callable[[], Value], name: str) -> Future[Value]:
 
 
 def _answer(future: Future[Any], call: Callable[[], Any]) -> None:
-    """Make a call, and set what it returns or raises."""
     try:
         result = call()
     except BaseException as error:  # noqa: BLE001  raised where it is awaited

@@ -35,7 +35,6 @@ class Instrument:
         self._provider = provider
 
     def _values_of(self, labels: dict[str, object]) -> Labels:
-        """Return the values of the labels, in their order."""
         if labels.keys() != set(self.metric.labels):
             given, wanted = ", ".join(labels) or "none", ", ".join(self.metric.labels) or "none"
             raise ValueError(f"bad labels of {self.metric.name}: {given}. Give {wanted}.")

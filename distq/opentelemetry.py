@@ -6,6 +6,7 @@ imports this one: programs that give a Manager these objects have OpenTelemetry,
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from distq.exposed_gauges import ExposedGauges
@@ -149,7 +150,7 @@ class _Collections:
         self.metrics = list[Metric]()
         """The gauges that a collection asks for."""
 
-    def observe(self, metric: Metric) -> Iterator[Observation]:
+    def observe(self, metric: Metric, _: CallbackOptions) -> Iterator[Observation]:
         with self._lock:
             if metric not in self._reading:
                 self._reading = {each: {} for each in self.metrics}
@@ -181,7 +182,9 @@ class _Instruments:
                 self._declared.add(metric)
 
     def _make(self, metric: Metric) -> None:
-        named = {"name": metric.name, "unit": _unit(metric), "description": metric.meaning}
+        # exporters for Prometheus write any other unit into the name
+        unit = "s" if metric.name.endswith("_seconds") else ""
+        named = {"name": metric.name, "unit": unit, "description": metric.meaning}
         if metric.kind == "counter":
             self.counters[metric] = self._meter.create_counter(**named)
         elif metric.kind == "histogram":
@@ -190,19 +193,13 @@ class _Instruments:
             )
         else:
             self._collections.metrics.append(metric)
-            self._meter.create_observable_gauge(**named, callbacks=[self._callback(metric)])
-
-    def _callback(self, metric: Metric) -> Callable[[CallbackOptions], Iterable[Observation]]:
-        return lambda _: self._collections.observe(metric)
+            self._meter.create_observable_gauge(
+                **named, callbacks=[partial(self._collections.observe, metric)]
+            )
 
 
 def _attributes(metric: Metric, labels: Labels) -> dict[str, str]:
     return dict(zip(metric.labels, labels, strict=True))
-
-
-def _unit(metric: Metric) -> str:
-    """Return seconds or nothing: exporters for Prometheus write any other unit into the name."""
-    return "s" if metric.name.endswith("_seconds") else ""
 
 
 _all_instruments: WeakKeyDictionary[MeterProvider, _Instruments] = WeakKeyDictionary()

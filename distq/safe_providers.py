@@ -72,7 +72,7 @@ class SafeMetrics:
 
     def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
         """Ask ``read`` for gauges until the function that is returned was called."""
-        end = self._calls.make(self._provider, "expose", _do_nothing, read)
+        end = self._calls.make(self._provider, "expose", lambda: None, read)
         return lambda: self._calls.make(end, "__call__", None)
 
     def declare(self, metric: Metric) -> None:
@@ -96,9 +96,9 @@ class SafeMetrics:
 class SafeSpans:
     """A provider of spans that does not raise; nor do its spans."""
 
-    def __init__(self, provider: SpanProvider, clock: Clock) -> None:
+    def __init__(self, provider: SpanProvider) -> None:
         self._provider = provider
-        self._calls = _Calls(provider, clock)
+        self._calls = _Calls(provider, SYSTEM_CLOCK)
 
     def begin(
         self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None, link: str = ""
@@ -147,10 +147,6 @@ def safe_metrics(provider: MetricsProvider, clock: Clock = SYSTEM_CLOCK) -> Safe
     return provider if isinstance(provider, SafeMetrics) else SafeMetrics(provider, clock)
 
 
-def safe_spans(provider: SpanProvider, clock: Clock = SYSTEM_CLOCK) -> SafeSpans:
+def safe_spans(provider: SpanProvider) -> SafeSpans:
     """Return a provider that hands on all calls, and raises nothing."""
-    return provider if isinstance(provider, SafeSpans) else SafeSpans(provider, clock)
-
-
-def _do_nothing() -> None:
-    pass
+    return provider if isinstance(provider, SafeSpans) else SafeSpans(provider)

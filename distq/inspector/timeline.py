@@ -70,7 +70,6 @@ class _Timeline:
         """Fences of held items."""
 
     def of(self, entry: TracedCall) -> Iterator[_TimelineEntry]:
-        """Yield the events of one call."""
         for item, session, how in entry.taken_back:
             fence = self._claims.pop(item, None)
             held = f" after {_since(fence, entry)}" if fence else ""

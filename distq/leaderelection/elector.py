@@ -240,7 +240,6 @@ class LeaderElector:
         return True
 
     def _why_lost(self, record: LeaderElectionRecord) -> str:
-        """Return what another process's record means for a leader."""
         if record.holder_identity == self.identity:
             return f'another process is "{self.identity}", too. Give each an identity of its own'
         return f'the holder is "{record.holder_identity}" now'

@@ -171,8 +171,6 @@ class _Together(LeaderElectionRecord):
 
 @dataclass(frozen=True)
 class _Pair:
-    """The records of two locks."""
-
     primary: LeaderElectionRecord | None = None
     secondary: LeaderElectionRecord | None = None
 
