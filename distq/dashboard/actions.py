@@ -55,18 +55,14 @@ class Actions:
             audit(f"refused to {action} in {queue}", action=action, queue=queue)
             self._logins.refuse_repair()
         try:
-            self._require_queue(queue)
+            if not is_registered(self._inspector.connection, queue):  # what is done would be noted nowhere
+                raise ConfigError(f'no queue "{queue}": nothing was ever added to it.')
             answer = act(queue)
         except DistqError as error:
             audit(f"{action} in {queue} failed: {error}", action=action, queue=queue)
             show_message(f"{action} failed: {error}", refused=True)
             answer = None
         return answer or redirect(way_back(queue), 303)
-
-    def _require_queue(self, queue: str) -> None:
-        """Raise ConfigError where there is no such queue: what is done to it would be noted nowhere."""
-        if not is_registered(self._inspector.connection, queue):
-            raise ConfigError(f'no queue "{queue}": nothing was ever added to it.')
 
     def _add(self, queue: str) -> None:
         form = request.form
@@ -82,14 +78,15 @@ class Actions:
 
     def _pause(self, queue: str) -> ResponseReturnValue | None:
         if "confirmed" not in request.form:
-            return self._ask_about_queue("pause", queue, self._effect_of_pause(queue))
+            held = counted(self._inspector.count(queue, state="processing"), "item")
+            return self._ask_about_queue(
+                "pause",
+                queue,
+                f"Workers claim nothing more until you resume it, and finish {held} in progress. Adds go on.",
+            )
         paused = f"Paused {queue}: nothing is claimed until it is resumed."
         self._switch("pause", queue, self._inspector.pause, paused, "It was paused already.")
         return None
-
-    def _effect_of_pause(self, queue: str) -> str:
-        held = counted(self._inspector.count(queue, state="processing"), "item")
-        return f"Workers claim nothing more until you resume it, and finish {held} in progress. Adds go on."
 
     def _resume(self, queue: str) -> None:
         self._switch("resume", queue, self._inspector.resume, f"Resumed {queue}.", "It was not paused.")

@@ -75,7 +75,6 @@ class Attempts:
 
 
 def _buckets(address: str, name: str, browser: str) -> list[tuple[_Bucket, Pace]]:
-    """Return the buckets from which a try is taken."""
     if browser:
         return [(("", name, browser), OF_NAME)]
     return [((_network(address), name, ""), OF_NAME), (_ALL, OF_ALL)]

@@ -27,12 +27,6 @@ class Series(NamedTuple):
 
     name: str
     values: Sequence[float | None]
-    label: str = ""
-
-    @property
-    def title(self) -> str:
-        """Return the label, or the name where there is none."""
-        return self.label or self.name
 
 
 class Span(NamedTuple):
@@ -90,11 +84,11 @@ def lines(
     summary: list[str] = []
     for each in shown:
         shapes += [axes.polyline(each.name, points) for points in _unbroken(times, each.values, step)]
-        shapes.append(svg.values(each.title, (written(value, unit) for value in each.values)))
+        shapes.append(svg.values(each.name, (written(value, unit) for value in each.values)))
         last = next(value for value in reversed(each.values) if value is not None)
-        ends.append((axes.y(last), each.name, f"{each.title} {written(last, unit)}"))
+        ends.append((axes.y(last), each.name, f"{each.name} {written(last, unit)}"))
         when = "last" if each.values[-1] is None else "now"
-        summary.append(f"{each.title} {when} {written(last, unit)}")
+        summary.append(f"{each.name} {when} {written(last, unit)}")
     ends.sort(key=lambda found: found[0])
     for y, (_, line_name, label) in zip(spread([y for y, _, _ in ends]), ends, strict=True):
         shapes.append(svg.text(svg.WIDTH - _RIGHT + 6, y + 4, label, kind=f"end end-{line_name}"))
@@ -102,13 +96,13 @@ def lines(
         (clock(moment)[:8], *(written(each.values[at], unit) for each in shown))
         for at, moment in reversed(list(enumerate(times)))
     ][:: max(1, len(times) // 30)]
-    table = svg.Table(["Time (UTC)", *(each.title for each in shown)], rows)
+    table = svg.Table(["Time (UTC)", *(each.name for each in shown)], rows)
     plot = None
     if shown:
         shapes.append(svg.place(_TOP, _HEIGHT - _BOTTOM))
         plot = svg.plot_attributes(times, _LEFT, svg.WIDTH - _RIGHT)
-    drawn, said = Markup().join(shapes), "; ".join(summary) or "nothing yet"
-    return svg.figure(name, title, said, drawn, table, height=_HEIGHT, plot=plot)
+    drawn, described = Markup().join(shapes), "; ".join(summary) or "nothing yet"
+    return svg.figure(name, title, described, drawn, table, height=_HEIGHT, plot=plot)
 
 
 class _Axes(NamedTuple):

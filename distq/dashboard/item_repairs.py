@@ -176,7 +176,6 @@ class ItemRepairs:
 
 
 def _outcome(repair: Repair, done: Chosen) -> str:
-    """Return the message about what was done, and about items that had changed meanwhile."""
     if len(done.keys) == 1:
         key = shortened(done.keys[0])
         return (

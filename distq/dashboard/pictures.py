@@ -1,13 +1,12 @@
 """The pictures that pages show of a queue's present and past."""
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from markupsafe import Markup
 
 from distq.dashboard import charts
 from distq.dashboard.charts import Series, Span
-from distq.inspector import QueueView, Sample, TraceEvent
+from distq.inspector import QueueView, TraceEvent
 
 TIME_RANGES = {"hour": (3600.0, 10.0), "day": (86_400.0, 300.0), "week": (7 * 86_400.0, 3600.0)}
 """Seconds that a queue's pictures go back, and seconds between their samples."""
@@ -15,38 +14,28 @@ TIME_RANGES = {"hour": (3600.0, 10.0), "day": (86_400.0, 300.0), "week": (7 * 86
 
 def of_queue(found: QueueView, now: float, step: float) -> list[Markup]:
     """Draw how many items are in each state, and the past as far as samples go back, ``step`` s apart."""
-    drawn = [charts.depth(found.info)]
-    if len(found.past) < 2:
-        return drawn
-    times = [sample.at for sample in found.past]
+    past = found.past
+    if len(past) < 2:
+        return [charts.depth(found.info)]
+    times = [sample.at for sample in past]
 
-    def line(name: str, value: Callable[[Sample], float | None], label: str = "") -> Series:
-        return Series(name, [value(sample) for sample in found.past], label)
+    def of(field: str) -> list[float | None]:
+        return [getattr(sample, field) for sample in past]
 
-    depths = [
-        line("ready", lambda sample: sample.ready),
-        line("delayed", lambda sample: sample.delayed),
-        line("processing", lambda sample: sample.processing),
-        line("dead", lambda sample: sample.dead),
+    def draw(name: str, title: str, unit: str = "", /, **lines: Sequence[float | None]) -> Markup:
+        series = [Series(line, values) for line, values in lines.items()]
+        return charts.lines(name, title, times, series, unit=unit, now=now, step=step)
+
+    states = {state: of(state) for state in ("ready", "delayed", "processing", "dead")}
+    return [
+        charts.depth(found.info),
+        draw("past-depth", "Items by state", "", **states),
+        draw("past-rates", "Reconciles a second", done=of("done_per_second"), failed=of("failed_per_second")),
+        draw("past-failing", "Failing items", failing=of("failing")),
+        draw("past-waited", "Longest wait", "s", waited=[sample.waited or 0.0 for sample in past]),
+        draw("past-waiting", "Waiting time", "s", p50=of("waiting_p50"), p99=of("waiting_p99")),
+        draw("past-working", "Working time", "s", p50=of("working_p50"), p99=of("working_p99")),
     ]
-    rates = [
-        line("done", lambda sample: sample.done_per_second, "done"),
-        line("failed", lambda sample: sample.failed_per_second, "failed"),
-    ]
-    waiting = [line("p50", lambda sample: sample.waiting_p50), line("p99", lambda sample: sample.waiting_p99)]
-    working = [line("p50", lambda sample: sample.working_p50), line("p99", lambda sample: sample.working_p99)]
-    failing = [line("failing", lambda sample: sample.failing)]
-    waited = [line("waited", lambda sample: sample.waited or 0.0, "waited")]
-    draw = partial(charts.lines, times=times, now=now, step=step)
-    drawn += [
-        draw("past-depth", "Items by state", series=depths),
-        draw("past-rates", "Reconciles a second", series=rates),
-        draw("past-failing", "Failing items", series=failing),
-        draw("past-waited", "Longest wait", series=waited, unit="s"),
-        draw("past-waiting", "Waiting time", series=waiting, unit="s"),
-        draw("past-working", "Working time", series=working, unit="s"),
-    ]
-    return drawn
 
 
 def claims(events: Sequence[TraceEvent], key: str, now: float) -> Markup:

@@ -28,8 +28,8 @@ LONGEST_PASSWORD = 1024
 logger = logging.getLogger("distq.dashboard")
 
 _NAME = re.compile(r"[^\s:#,\x00-\x20\x7f][^:,\x00-\x1f\x7f]{0,63}")
-_HASH = re.compile(r"scrypt:(?:32768|65536|131072):8:[1-9]\$[A-Za-z0-9]{8,64}\$[0-9a-f]{128}")
-"""Hashes that are expensive enough, and fit into the memory of a small container."""
+_HASH = re.compile(r"(?:scrypt:(?:32768|65536|131072):8:[1-9]\$[A-Za-z0-9]{8,64}\$[0-9a-f]{128})?")
+"""Hashes that are expensive enough, and fit into the memory of a small container; or none, for a proxy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ def parse_users(text: str, path: Path) -> dict[str, UserLine]:
         name, _, rest = line.partition(":")
         role, _, password_hash = rest.partition(":")
         current = OLD_ROLES.get(role, role)
-        if not is_name(name) or current not in ROLES or not _is_hash(password_hash):
+        if not is_name(name) or current not in ROLES or not _HASH.fullmatch(password_hash):
             raise ConfigError(
                 f"bad line {number} in users file {path}: not name:role:hash with a role of viewer or "
                 "operator. Make the hash by: distq dashboard --hash-password"
@@ -162,11 +162,6 @@ def parse_users(text: str, path: Path) -> dict[str, UserLine]:
     for role in sorted(old_roles):
         logger.warning('users file %s: the role "%s" is "%s" now. Rename it.', path, role, OLD_ROLES[role])
     return entries
-
-
-def _is_hash(text: str) -> bool:
-    """Return whether the text is a hash that can be checked, or none: a line without is for a proxy."""
-    return not text or bool(_HASH.fullmatch(text))
 
 
 def _cost(password_hash: str) -> str:
