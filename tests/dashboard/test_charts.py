@@ -12,8 +12,8 @@ from distq.dashboard.charts import Series, Span
 from distq.inspector import QueueInfo
 from tests.dashboard.test_pages import Read
 
-COUNTS = {"ready": 1_234_567, "delayed": 0, "processing": 3, "dirty": 1, "dead": 2}
-INFO = QueueInfo("foos", failing=2, depth=9, workers=1, **COUNTS)
+INFO = QueueInfo("foos", ready=1_234_567, processing=3, dirty=1, dead=2, failing=2, depth=9, workers=1)
+COUNTS = {state: getattr(INFO, state) for state in ("ready", "delayed", "processing", "dirty", "dead")}
 NOW = 1_795_000_000.0
 
 
