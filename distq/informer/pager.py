@@ -48,10 +48,10 @@ class Pages:
         """Return whether the next page is the list's first."""
         return not self.version
 
-    def turn(self) -> Page | None:
+    def next_page(self) -> Page | None:
         """Return the next page, of one request; raises ApiError.
 
-        None where it takes another turn: the page was too large, or the list has to begin anew.
+        None where it takes another request: the page was too large, or the list has to begin anew.
         """
         try:
             page = self._list_watch.page(self._token, limit=self._size.limit)
@@ -91,9 +91,9 @@ class Pager:
             while not stop.is_set():
                 if pages.at_start:
                     self._sink.begin_list()
-                page = self._turn(pages, stop)
+                page = self._next_page(pages, stop)
                 if page is None:
-                    self._sink.position()  # it shows that the list goes on: each turn may have taken long
+                    self._sink.position()  # it shows that the list goes on: each request may have taken long
                 if page is None or stop.is_set():
                     continue
                 self._sink.page(page.objects)
@@ -101,11 +101,11 @@ class Pager:
                     self._sink.end_list(pages.version)
                     return
 
-    def _turn(self, pages: Pages, stop: threading.Event) -> Page | None:
+    def _next_page(self, pages: Pages, stop: threading.Event) -> Page | None:
         """Wait as long as the API server asks to: a list begun anew asks it, and the sink, for more."""
         while True:
             try:
-                return pages.turn()
+                return pages.next_page()
             except TooManyRequests as error:
                 delay = retry_after(error)
                 if pages.at_start or not delay or self._wait(delay, stop):

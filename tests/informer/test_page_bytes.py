@@ -58,7 +58,7 @@ def names_of(client: Client, namespace: str) -> list[str]:
     pages = Pages(ListWatch(client, CONFIG_MAPS, namespace=namespace))
     names: list[str] = []
     while not pages.ended:
-        if (page := pages.turn()) is not None:
+        if (page := pages.next_page()) is not None:
             names += [obj.key for obj in page.objects]
     return names
 

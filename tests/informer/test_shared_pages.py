@@ -75,7 +75,7 @@ def whole_list(member: ListerWatcher) -> list[str]:
     """Return the keys of a whole list."""
     pages, keys = Pages(member), []
     while not pages.ended:
-        if (page := pages.turn()) is not None:
+        if (page := pages.next_page()) is not None:
             keys += [obj.key for obj in page.objects]
     return keys
 

@@ -128,7 +128,7 @@ class Resync(Relist):
         """
         if self._pages.ended:
             return next(self._tombstones, self) is self
-        page = self._pages.turn()
+        page = self._pages.next_page()
         if page is not None:
             self.page(page.objects)
         elif self._pages.at_start:
