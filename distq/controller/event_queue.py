@@ -75,29 +75,26 @@ def _restore(number: signal.Signals) -> None:
     signal.signal(number, _replaced.pop(number) or signal.SIG_DFL)
 
 
-class _ChildSignals:
-    """Lets SIGTERM end the children of forks, as ``multiprocessing`` ends its workers.
+_masks = threading.local()
 
-    Nothing there takes messages. A SIGTERM that comes early waits until the child has the handler that its
-    parent had. A Ctrl-C, which a terminal gives to both, leaves the child to its parent, which drains.
+
+def _before_fork() -> None:
+    """Let a SIGTERM that comes early wait until the child has the handler that its parent had."""
+    _masks.present = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+
+def _after_fork() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _masks.present)
+
+
+def _after_fork_in_child() -> None:
+    """Let SIGTERM end the child, as ``multiprocessing`` ends its workers: nothing there takes messages.
+
+    A Ctrl-C, which a terminal gives to both, leaves the child to its parent, which drains.
     """
-
-    def __init__(self) -> None:
-        self._masks = threading.local()
-        os.register_at_fork(
-            before=self._before, after_in_parent=self._in_parent, after_in_child=self._in_child
-        )
-
-    def _before(self) -> None:
-        self._masks.present = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-
-    def _in_parent(self) -> None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._masks.present)
-
-    def _in_child(self) -> None:
-        if signal.SIGTERM in _replaced:
-            _restore(signal.SIGTERM)
-        self._in_parent()
+    if signal.SIGTERM in _replaced:
+        _restore(signal.SIGTERM)
+    _after_fork()
 
 
-_ChildSignals()
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)

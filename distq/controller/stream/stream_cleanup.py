@@ -68,7 +68,7 @@ class StreamCleanup:
             config.clock,
             stop,
             about=lambda: record.about,
-            present_version=self._present_version,
+            present_version=self._watched[0].list_watch.version if self._watched else str,
             committed=partial(config.count_commit, resource),
             span=partial(config.commit_span, resource),
             parked_as=_parked_as(name, record),
@@ -86,9 +86,6 @@ class StreamCleanup:
         )
         drop_unlisted_parked(committer, ())
         committer.commit(Commit(new=""))
-
-    def _present_version(self) -> str:
-        return self._watched[0].present_version() if self._watched else ""
 
 
 def _parked_as(name: str, record: StreamRecord) -> str:

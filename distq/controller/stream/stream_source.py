@@ -142,10 +142,6 @@ class StreamSource:
         """Return the stream's name in Redis: one of all that watch the same for the same queue."""
         return stream_name(self._config.client.cluster_id(), self._place, self.resource)
 
-    def present_version(self) -> str:
-        """Return the cluster's version now, as far as the watched resource shows it."""
-        return self.list_watch.version()
-
     @property
     def is_cached(self) -> bool:
         """Return whether its objects are read from Redis."""
