@@ -19,6 +19,7 @@ from distq.dashboard.wording import shortened
 from distq.errors import ConfigError, DistqError
 from distq.inspector import Inspector, Listing, Repair
 from distq.inspector.audit import Audit
+from distq.inspector.choices import BY_HAND
 from distq.inspector.view import glob_of
 from distq.redisio.records import UNMAPPED
 from distq.wording import counted
@@ -76,7 +77,7 @@ class Chosen:
             keys=keys,
             state=None if state == "failing" else cast("Listing", state),
             match=glob_of(form.get("match") or "*"),
-            reason=form.get("reason", "").strip() or "parked by hand",
+            reason=form.get("reason", "").strip() or BY_HAND,
             total=_number("total"),
             cursor=_number("cursor"),
             seen=_number("seen"),

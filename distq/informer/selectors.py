@@ -33,14 +33,16 @@ class _Requirement(NamedTuple):
     operator: str
     values: Collection[str] = ()
 
-    def is_met_by(self, labels: Labels) -> bool:
-        if self.operator in _OF_KEYS:
-            return (self.key in labels) is (self.operator == "Exists")
-        value = labels.get(self.key)
-        if self.operator in _OF_VALUES:
-            return (value in self.values) is (self.operator == "In")  # of an absent label NotIn is met
-        (bound,) = self.values
-        return _compares(value or "", self.operator, int(bound))
+    def test(self) -> Callable[[Labels], bool]:
+        key, operator, values = self
+        if operator in _OF_KEYS:
+            exists = operator == "Exists"
+            return lambda labels: (key in labels) is exists
+        if operator in _OF_VALUES:
+            is_in = operator == "In"
+            return lambda labels: (labels.get(key) in values) is is_in  # of an absent label NotIn is met
+        (bound,) = values
+        return lambda labels: _compares(labels.get(key, ""), operator, int(bound))
 
 
 def label_selector(selector: str | Labels) -> Callable[[Labels], bool]:
@@ -49,8 +51,8 @@ def label_selector(selector: str | Labels) -> Callable[[Labels], bool]:
     Text is ``app=web,tier!=cache,env in (a,b),!canary,size>2``; empty selects everything. ConfigError for
     what is no selector, and for keys and values that no label has. Source: apimachinery labels.Parse.
     """
-    requirements = _requirements(selector)
-    return lambda labels: all(each.is_met_by(labels) for each in requirements)
+    tests = [each.test() for each in _requirements(selector)]
+    return lambda labels: all(test(labels) for test in tests)
 
 
 def require_selectors(resource: str, labels: Any, fields: Any) -> None:
@@ -84,8 +86,8 @@ def matches(selector: Mapping[str, Any] | None, labels: Labels | None) -> bool:
     """
     if selector is None:
         return False
-    requirements = list(_written_out(selector))  # all of it is checked, whatever the labels are
-    return all(each.is_met_by(labels or {}) for each in requirements)
+    tests = [each.test() for each in _written_out(selector)]  # all of it is checked, whatever the labels are
+    return all(test(labels or {}) for test in tests)
 
 
 def _requirements(selector: str | Labels) -> list[_Requirement]:
