@@ -102,9 +102,8 @@ def test_a_turn_of_many_threads_goes_in_steps(measured: Measured) -> None:
     queue.close()
 
 
-@pytest.mark.bound("BATCH_LIMIT")
 def test_the_claims_of_a_large_turn_are_found_without_a_search(connection: Connection) -> None:
-    """Redis looks through a small hash for each field: with 250 claims in it a turn would take twice as long."""
+    """Redis looks through a small hash for each field: with 250 claims in it, turns would take twice as long."""
     queue = Queue("foos", connection)
     queue.add(*KEYS[: 2 * TURN_LIMIT])
     claims = queue.turn([], TURN_LIMIT).requests
@@ -114,6 +113,7 @@ def test_the_claims_of_a_large_turn_are_found_without_a_search(connection: Conne
     assert connection.execute("HLEN", "distq:{foos}:claims") == TURN_LIMIT
 
 
+@pytest.mark.bound("BATCH_LIMIT")
 def test_a_large_commit_is_refused_before_redis_is_asked(measured: Measured) -> None:
     """The leader cuts an event with many keys into several batches; a batch is never half done."""
     stream = StreamStore(measured, "foos", "pods")
