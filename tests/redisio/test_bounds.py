@@ -103,7 +103,7 @@ def test_a_turn_of_many_threads_goes_in_steps(measured: Measured) -> None:
 
 
 def test_the_claims_of_a_large_turn_are_found_without_a_search(connection: Connection) -> None:
-    """Redis looks through a small hash for each field: with 250 claims in it, turns would take twice as long."""
+    """Redis looks through a small hash for each field: with 250 claims in it, a turn takes twice as long."""
     queue = Queue("foos", connection)
     queue.add(*KEYS[: 2 * TURN_LIMIT])
     claims = queue.turn([], TURN_LIMIT).requests
