@@ -9,6 +9,9 @@ from distq.redisio.limits import TURN_LIMIT
 from distq.workqueue.engine import Entry
 from distq.workqueue.interface import Turn
 
+_BACK_WITHIN = 0.0005
+"""Seconds that a call waits for the next one of a loop that was answered and has not gone on yet."""
+
 
 @dataclass(eq=False, slots=True)
 class PendingCall:
@@ -20,6 +23,8 @@ class PendingCall:
     """How many claims its caller will want next; the same turn may bring them."""
     turn: Turn | None = None
     error: RedisError | None = None
+    answered: "threading.Lock | None" = None
+    """Released with the answer, where the caller waits for that and does not make the turn itself."""
 
 
 class CallCombiner:
@@ -43,15 +48,30 @@ class CallCombiner:
         call = PendingCall(entries, want, ahead)
         self._calls.append(call)
         try:
-            with self._turn_lock:
-                if call.turn is None and call.error is None:
-                    self._answer([call] if len(self._calls) == 1 else self._with_others(call))
+            if len(self._calls) == 1 or not self._is_taken_along(call):
+                with self._turn_lock:
+                    if call.turn is None and call.error is None:
+                        self._answer([call] if len(self._calls) == 1 else self._with_others(call))
         finally:
             self._calls.remove(call)
         if call.error is not None:
             raise call.error
         assert call.turn is not None  # noqa: S101  # an answer is one of the two
         return call.turn
+
+    def _is_taken_along(self, own: PendingCall) -> bool:
+        """Wait for a loop that was answered and has not gone on; return whether its next turn had this call.
+
+        So threads that were answered together are answered together again. Otherwise each of them would be
+        woken twice for an item: for its answer, and to find that another thread makes the next turn.
+        """
+        if not any(call.turn is not None and call.ahead for call in self._calls.copy()):
+            return False
+        own.answered = threading.Lock()
+        own.answered.acquire()
+        if own.turn is None and own.error is None:
+            own.answered.acquire(timeout=_BACK_WITHIN)
+        return own.turn is not None or own.error is not None
 
     def is_claiming(self) -> bool:
         """Return whether a call may still bring a claim."""
@@ -67,6 +87,10 @@ class CallCombiner:
                     call.error = why
             if why is not error:
                 raise
+        finally:
+            for call in calls:
+                if call.answered is not None:
+                    call.answered.release()
 
     def _with_others(self, own: PendingCall) -> list[PendingCall]:
         """Return this thread's call, and as many of those that wait as the same turn can carry."""
