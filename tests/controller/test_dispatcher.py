@@ -201,6 +201,30 @@ def test_a_slow_handler_does_not_hold_what_others_could_run(connection: Connecti
 
 
 @KINDS
+def test_quick_handlers_go_on_while_a_turn_is_made(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The next items are claimed before those at hand are used up: while Redis works, so do handlers."""
+    done: list[str] = []
+    went_on: list[bool] = []
+    queue = Queue("foos", connection)
+    make = queue.turn
+
+    def slow_turn(settlements: Sequence[Settlement], want: int) -> Turn:
+        before, until = len(done), time.monotonic() + 0.01
+        while len(done) == before and time.monotonic() < until:
+            time.sleep(0.001)
+        went_on.append(len(done) > before)
+        return make(settlements, want)
+
+    monkeypatch.setattr(queue, "turn", slow_turn)
+    queue.add(*(f"default/{number}" for number in range(6000)))
+    with running(Controller(queue, handler(kind, lambda request: done.append(request.key)))):
+        eventually(lambda: not left_over(connection, "foos"))
+    assert sum(went_on) > 10
+
+
+@KINDS
 def test_a_failure_comes_back_with_one_attempt_more(connection: Connection, kind: str) -> None:
     """An exception backs off by the queue's limiter until the item succeeds, which forgets it."""
     attempts: list[int] = []

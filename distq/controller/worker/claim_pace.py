@@ -36,12 +36,19 @@ class ClaimPace:
         """Return whether handlers end so soon that to wait for them is worth while."""
         return self._typical < QUICK
 
+    @property
+    def ahead(self) -> int:
+        """Return how many items may be claimed beyond the free slots: two turns have as many at most.
+
+        While handlers work on those of one turn, the next one is made.
+        """
+        if not (self._ahead and self.is_quick):
+            return 0
+        return min(int(self._concurrency * CLAIM_AHEAD / max(self._typical, 1e-7)), 2 * TURN_LIMIT)
+
     def want(self, slots: int, in_hand: int) -> int:
         """Return how many items the next turn claims."""
-        ahead = 0
-        if self._ahead and self.is_quick:
-            ahead = int(self._concurrency * CLAIM_AHEAD / max(self._typical, 1e-7))
-        return max(0, min(TURN_LIMIT, slots + min(ahead, TURN_LIMIT) - in_hand))
+        return max(0, min(TURN_LIMIT, slots + self.ahead - in_hand))
 
     def submit(self, requests: int) -> None:
         """Note that so many requests wait for slots from now on."""

@@ -101,6 +101,8 @@ class Dispatcher:
         self._pace = ClaimPace(self._concurrency, ahead=self._fleet_concurrency is None and per_flow is None)
         self._changed = threading.Event()
         self._waiting_for: Literal["", "results", "work"] = ""
+        self._enough = 0
+        """How many requests may wait for slots when the next turn is made: so handlers go on meanwhile."""
         self._busy_since = math.inf
         """Since when its thread goes on without a wait; never, while it waits."""
         self._swap = threading.Lock()
@@ -288,18 +290,20 @@ class Dispatcher:
     def _wait(self, wait: float | None) -> None:
         """Sleep until there is something to do; ``wait`` is the queue's where it had less than wanted."""
         overdue = self._executor.check_overdue() if self._in_hand else math.inf
-        if self._executor.pending():
+        pending = self._executor.pending()
+        self._enough = self._pace.ahead // 2 if wait is None else 0
+        if pending > self._enough:
             self._wait_for_results(CLAIM_AHEAD)
         elif wait is None:
-            if self._in_hand >= self._slots():
-                self._wait_for_results(overdue)
+            if not self._pace.want(self._slots(), self._in_hand):
+                self._wait_for_results(CLAIM_AHEAD if pending else overdue)
         elif not (self._in_hand and self._pace.is_quick and self._wait_for_results(QUICK)):
             self._wait_for_work(min(wait, overdue))
 
     def _wait_for_results(self, seconds: float) -> bool:
         """Sleep until handlers finished; return whether any did."""
         self._waiting_for = "results"
-        if self._executor.pending() or not self._finished:
+        if self._executor.pending() > self._enough or not self._finished:
             self._busy_since = math.inf
             self._changed.wait(min(seconds, threading.TIMEOUT_MAX))
             self._busy_since = time.monotonic()
@@ -321,7 +325,7 @@ class Dispatcher:
         self._finished.append(finished)
         if not self._waiting_for:
             return
-        more_follows = finished.took < QUICK and self._executor.pending()
+        more_follows = finished.took < QUICK and self._executor.pending() > self._enough
         if self._waiting_for == "work" or not more_follows:
             with self._swap:
                 waiting_for, self._waiting_for = self._waiting_for, ""
