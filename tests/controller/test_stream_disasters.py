@@ -38,8 +38,8 @@ TIMEOUT = 60.0
 
 @pytest.fixture(scope="module", params=["real"])
 def api_server() -> Iterator[RealApiServer]:
-    """Give a cluster that tests may stop, and put back in time."""
-    with RealApiServer(real_api_server_assets()) as server:
+    """Give a cluster that tests may stop, and put back in time; open watches hold up its end for 10 s."""
+    with RealApiServer(real_api_server_assets(), flags=["--request-timeout=10s"]) as server:
         yield server
 
 

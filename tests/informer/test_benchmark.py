@@ -10,7 +10,7 @@ import pytest
 from tests.support.api_servers import EmulatedServer
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_the_benchmark_of_informers_ends_with_one_object_of_rows() -> None:
     """Each row has a value, a ratio, a bar and a verdict; what a figure is worth is not looked at here."""
     with EmulatedServer() as server:

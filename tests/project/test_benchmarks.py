@@ -39,7 +39,7 @@ def test_the_floor_tells_every_figure_with_its_bar(kind: str) -> None:
     assert done.returncode == (0 if report["pass"] else 1)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_shares_of_a_fair_queue_are_measured_beside_a_plain_one() -> None:
     """Places, differences and costs, each with its bar but for what the plain queue does."""
     server_of("redis7")
@@ -63,7 +63,7 @@ def test_shares_of_a_fair_queue_are_measured_beside_a_plain_one() -> None:
     assert report["pass"] == all(row["pass"] for row in rows.values())
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_waiting_beside_a_busy_namespace_is_measured_with_and_without_shares() -> None:
     """On real workers; each figure beside that of the quiet queue, and a bar where it is fair."""
     server_of("redis7")
@@ -80,7 +80,7 @@ def test_waiting_beside_a_busy_namespace_is_measured_with_and_without_shares() -
     assert report["pass"] == all(row["pass"] for row in rows.values())
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_the_cache_tells_every_figure() -> None:
     """Commits with objects and without, a first read, reads in one round trip, bytes; judged as the rest."""
     server_of("redis7")
@@ -103,7 +103,7 @@ def test_the_cache_tells_every_figure() -> None:
     assert rows["requests of 100 reconciles that list by index"]["pass"]
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_the_dashboard_tells_what_looking_costs() -> None:
     """Each page's growth and commands, the worst PING of a repair, and the turn with the trace off and on."""
     server_of("redis7")
@@ -123,7 +123,7 @@ def test_the_dashboard_tells_what_looking_costs() -> None:
     assert rows["turn, one at a time, trace on"]["ratio"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_a_change_of_leaders_is_counted_on_a_real_api_server() -> None:
     """Whether the watch resumes or not, what was missed is enqueued; the rows say so, and the exit code."""
     real_api_server_assets()
@@ -141,7 +141,7 @@ def test_a_change_of_leaders_is_counted_on_a_real_api_server() -> None:
     assert done.returncode == (0 if report["pass"] else 1)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_queues_are_measured_beside_another_version() -> None:
     """Each version in processes of its own, whichever way its worker goes; and a peer that is not there."""
     server_of("redis7")
@@ -159,7 +159,7 @@ def test_queues_are_measured_beside_another_version() -> None:
     assert report["pass"] == (done.returncode == 0)
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_whole_controllers_are_measured_on_a_real_api_server() -> None:
     """Each object is patched once; each process has its CPU time, and so has each contender that is there."""
     real_api_server_assets()

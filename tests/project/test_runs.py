@@ -1,9 +1,11 @@
 """A run of the suite says what it left out, and leaves nothing out in CI."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -117,21 +119,24 @@ def test_that_takes_the_night(redis_server):
 
 
 @pytest.mark.parametrize(
-    ("of_pages", "of_the_queue", "arguments", "ci"),
-    [(34, 94, ["tests"], "true"), (31, 31, ["tests"], ""), (93, 93, ["--every-server", "tests"], "")],
+    ("passes", "arguments", "ci"),
+    [
+        ({"dashboard": 34, "workqueue": 36, "redisio": 94}, ["tests"], "true"),
+        ({"dashboard": 31, "workqueue": 31, "redisio": 31}, ["tests"], ""),
+        ({"dashboard": 93, "workqueue": 93, "redisio": 93}, ["--every-server", "tests"], ""),
+    ],
     ids=["CI", "desk", "every server"],
 )
 def test_what_asks_nothing_of_redis_runs_on_one_server_of_each_kind(
-    tmp_path: Path, of_pages: int, of_the_queue: int, arguments: list[str], ci: str
+    tmp_path: Path, passes: dict[str, int], arguments: list[str], ci: str
 ) -> None:
-    """All kinds have their share; in CI promises run on each, as does what asks Redis and is not slow."""
-    for folder in ("dashboard", "workqueue"):
+    """All kinds have their share; in CI, unless slow, tests of Redis run on each, of scripts by one row."""
+    for folder in passes:
         (tmp_path / "tests" / folder).mkdir(parents=True)
         (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(SERVERS)
     lines = run(tmp_path, "-v", *arguments, CI=ci)
     passed = [line.split()[0] for line in lines if " PASSED " in line]
-    assert len([test for test in passed if "dashboard" in test]) == of_pages
-    assert len([test for test in passed if "workqueue" in test]) == of_the_queue
+    assert Counter(test.split("/")[1] for test in passed) == passes
     here = [kind for kind in ("redis7", "redis6", "valkey9") if ci or find_server(kind)]
     assert all(any(f"page[{kind}" in test for test in passed) for kind in here)
 
@@ -154,13 +159,13 @@ def test_of_rights(api_server):
 
 @pytest.mark.parametrize(
     ("of_streams", "of_informers", "arguments", "ci"),
-    [(61, 61, ["tests"], "true"), (31, 61, ["tests"], ""), (91, 91, ["--every-server", "tests"], "")],
+    [(31, 61, ["tests"], "true"), (31, 61, ["tests"], ""), (91, 91, ["--every-server", "tests"], "")],
     ids=["CI", "desk", "every server"],
 )
-def test_what_asks_nothing_of_api_servers_runs_on_the_emulated_one_at_a_desk(
+def test_what_asks_nothing_of_api_servers_runs_on_one_of_them(
     tmp_path: Path, of_streams: int, of_informers: int, arguments: list[str], ci: str
 ) -> None:
-    """What can run on a real one alone does so; CI runs both, and so do suites about API servers."""
+    """At a desk the emulated one, in CI either; suites about API servers run on both."""
     for folder in ("controller", "informer"):
         (tmp_path / "tests" / folder).mkdir(parents=True)
         (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(CLUSTERS)
@@ -168,6 +173,33 @@ def test_what_asks_nothing_of_api_servers_runs_on_the_emulated_one_at_a_desk(
     passed = [line.split()[0] for line in lines if " PASSED " in line]
     assert len([test for test in passed if "controller" in test]) == of_streams
     assert len([test for test in passed if "informer" in test]) == of_informers
+    on_real = [test for test in passed if "controller" in test and "-real-" in test]
+    assert bool(on_real) == bool(ci or "--every-server" in arguments)
+
+
+SOME_LONG = """
+import pytest
+
+@pytest.mark.parametrize("number", range(20))
+def test_that_takes_a_moment(number):
+    pass
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("number", range(4))
+def test_that_takes_minutes(number):
+    pass
+"""
+
+
+def test_what_may_take_minutes_begins_first(tmp_path: Path) -> None:
+    """Each process of a run has its share: the last one would go on alone."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_some.py").write_text(SOME_LONG)
+    lines = run(tmp_path, "-v", "-n2", "--dist=worksteal", "tests")
+    passed = [re.match(r"\[(gw\d)\].* PASSED .*::(\w+)", line) for line in lines]
+    for process in ("gw0", "gw1"):
+        own = [each[2] for each in passed if each and each[1] == process]
+        assert [name == "test_that_takes_minutes" for name in own[:3]] == [True, True, False]
 
 
 def test_what_the_night_runs_runs_only_if_asked_for(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from collections import defaultdict
-from collections.abc import Collection, Generator, Iterable
+from collections.abc import Collection, Generator, Iterable, Sequence
 from importlib import import_module
 from zlib import crc32
 
@@ -23,12 +23,17 @@ from tests.support.redis_servers import KINDS, find_server
 
 _ALWAYS_SAMPLED = ("tests/proofs/conformance/", "tests/workqueue/test_promises.py")
 
-_ON_EVERY_SERVER = ("tests/redisio/", "tests/workqueue/", "tests/proofs/oracle/", "tests/leaderelection/")
-"""Suites that ask something of Redis itself: scripts, connections, topologies, locks."""
+_ON_EVERY_SERVER = ("tests/redisio/",)
+"""Suites that ask something of Redis itself: scripts, connections, topologies."""
+_ONCE_ON_EVERY_SERVER = ("tests/workqueue/", "tests/proofs/oracle/", "tests/leaderelection/")
+"""Suites of what scripts do: one set of a test's parameters shows that they do it on a server."""
 
 _API_SERVERS = ("emulator", "real")
 _ON_EVERY_API_SERVER = ("tests/client/", "tests/informer/", "tests/leaderelection/", "tests/testing/")
 """Suites that ask something of API servers, or compare the emulated one with the real one."""
+
+_LONG = 600.0
+"""Seconds: a test that has more time than this may take minutes."""
 
 # how long an example takes says how busy the machine is, and nothing of a promise
 settings.register_profile("busy-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -76,7 +81,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what another server, another Python or the night runs; nothing where files are named."""
     if _names_files(config):
         return
-    left_out = [] if config.option.every_server else [*_of_other_servers(items), *_of_a_real_cluster(items)]
+    left_out = [] if config.option.every_server else [*_of_other_servers(items), *_of_other_clusters(items)]
     if config.option.sample:
         left_out += [item for item in items if not _sampled(item)]
     if not config.option.markexpr:
@@ -85,40 +90,86 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         names = {item.nodeid for item in left_out}
         config.hook.pytest_deselected(items=[item for item in items if item.nodeid in names])
         items[:] = [item for item in items if item.nodeid not in names]
+    workers: dict[str, str | int] = getattr(config, "workerinput", {})
+    if workers:
+        items[:] = _longest_first(items, int(workers["workercount"]))
+
+
+def _longest_first(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
+    """Return the items such that each process begins with its share of what may take long.
+
+    The processes of a run get equal parts of the list. What takes minutes would run alone at the end if one
+    of them came to it last.
+    """
+    long = [item for item in items if _time_limit(item) > _LONG]
+    rest = [item for item in items if _time_limit(item) <= _LONG]
+    size, more = divmod(len(rest), processes)
+    ordered: list[pytest.Item] = []
+    for process in range(processes):
+        begin = process * size + min(process, more)
+        ordered += long[process::processes]
+        ordered += rest[begin : begin + size + (process < more)]
+    return ordered
+
+
+def _time_limit(item: pytest.Item) -> float:
+    marker = item.get_closest_marker("timeout")
+    return float(marker.args[0]) if marker else 0.0
 
 
 def _of_other_servers(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return what another run of the same test makes needless: most ask nothing of Redis itself.
 
     Such a test runs on one kind, which its name picks, so that each suite runs on all of them; at a desk all
-    tests do, on the kinds that are there. In CI promises of client-go and controller-runtime run on each, and
-    so does what asks something of Redis unless it is slow: that runs on each in the night.
+    tests do, on the kinds that are there. In CI what asks something of Redis runs on each, unless it is slow;
+    of what scripts do, and of promises of client-go and controller-runtime, each test does with its first
+    parameters. The night runs all on each.
     """
     runs: dict[str, dict[str, pytest.Item]] = defaultdict(dict)
+    first: dict[str, str] = {}
     for item in items:
         kind = _kind_of(item)
         if kind is None:
             continue
-        asks_redis = item.nodeid.startswith(_ON_EVERY_SERVER) and not item.get_closest_marker("slow")
-        if not (IN_CI and (asks_redis or item.get_closest_marker("conformance"))):
-            runs[item.nodeid.replace(kind, "")][kind] = item
+        name = item.nodeid.replace(kind, "")
+        is_first = first.setdefault(name.partition("[")[0], name) == name
+        if not (IN_CI and _runs_on_each(item, is_first=is_first)):
+            runs[name][kind] = item
     return [
         item
         for name, by_kind in runs.items()
         for kind, item in by_kind.items()
-        if kind != _kind_for(name, by_kind)
+        if kind != _one_of(name, _here(by_kind))
     ]
 
 
-def _of_a_real_cluster(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Return what runs on a real API server as on the emulated one, where a desk runs it: CI does both."""
+def _runs_on_each(item: pytest.Item, *, is_first: bool) -> bool:
+    """Return whether CI runs a test on each kind of Redis."""
+    is_slow, is_promise = item.get_closest_marker("slow"), item.get_closest_marker("conformance")
+    if item.nodeid.startswith(_ON_EVERY_SERVER):
+        return not is_slow
+    asks_scripts = item.nodeid.startswith(_ONCE_ON_EVERY_SERVER) and not is_slow
+    return is_first and bool(asks_scripts or is_promise)
+
+
+def _of_other_clusters(items: list[pytest.Item]) -> list[pytest.Item]:
+    """Return what runs on the other API server, too, where one of them will do.
+
+    That is the emulated one at a desk. In CI the name of a test picks one, so that each suite runs on both;
+    the night runs all on both.
+    """
     twins: dict[str, dict[str | None, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
-        if not (IN_CI or item.nodeid.startswith(_ON_EVERY_API_SERVER)):
+        if not item.nodeid.startswith(_ON_EVERY_API_SERVER):
             test, _, parameters = item.nodeid.partition("[")
             rest = [each for each in parameters.strip("]").split("-") if each not in {*KINDS, *_API_SERVERS}]
             twins["-".join([test, *rest])][_parameter_of(item, _API_SERVERS)].append(item)
-    return [item for runs in twins.values() if "emulator" in runs for item in runs["real"]]
+    return [
+        item
+        for name, runs in twins.items()
+        if "emulator" in runs and "real" in runs
+        for item in runs["emulator" if IN_CI and _one_of(name, _API_SERVERS) == "real" else "real"]
+    ]
 
 
 def _kind_of(item: pytest.Item) -> str | None:
@@ -133,10 +184,14 @@ def _parameter_of(item: pytest.Item, values: Collection[str]) -> str | None:
     return next((value for value in given if isinstance(value, str) and value in values), None)
 
 
-def _kind_for(name: str, kinds: Iterable[str]) -> str:
-    """Return the kind that a test runs on: one that this machine has, if it has any."""
-    here = [kind for kind in kinds if IN_CI or find_server(kind)] or list(kinds)
-    return here[crc32(name.encode()) % len(here)]
+def _here(kinds: Iterable[str]) -> list[str]:
+    """Return the kinds that this machine has; all, if it has none."""
+    return [kind for kind in kinds if IN_CI or find_server(kind)] or list(kinds)
+
+
+def _one_of(name: str, several: Sequence[str]) -> str:
+    """Return one that a test's name picks."""
+    return several[crc32(name.encode()) % len(several)]
 
 
 def _sampled(item: pytest.Item) -> bool:

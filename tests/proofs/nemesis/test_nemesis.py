@@ -45,6 +45,8 @@ MISTAKES = {
     ),
 }
 """By the fault that shows it: a file, what stands there, what instead, and a pattern of what is said."""
+AT_EACH_CHANGE = "F46"
+"""The mistake that CI plants: it shows that what a fleet does reaches the judge. The night plants all."""
 
 
 def nemesis(*arguments: str) -> tuple[list[Row], list[str], subprocess.CompletedProcess[str]]:
@@ -77,7 +79,10 @@ def test_a_fleet_withstands_each_fault() -> None:
     assert {row.fault for row in rows} == possible
 
 
-@pytest.mark.parametrize("fault", MISTAKES)
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(each, marks=() if each == AT_EACH_CHANGE else pytest.mark.night) for each in MISTAKES],
+)
 def test_a_mistake_is_noticed(tmp_path: Path, fault: str) -> None:
     """Planted into a copy of distq that the fleet runs."""
     file, right, wrong, says = MISTAKES[fault]

@@ -12,8 +12,8 @@ from tests.proofs.oracle.conftest import MakeOurs
 from tests.proofs.oracle.differences import ClientGo, Differences, PriorityQueue
 from tests.proofs.oracle.original import Original
 from tests.proofs.oracle.walk import walk
-from tests.support.parts import IN_CI
 from tests.support.redis_servers import anywhere
+from tests.workqueue.machine import examples_of
 
 pytestmark = pytest.mark.random
 CLIENT_GO = [
@@ -27,6 +27,7 @@ PRIORITY_QUEUE = [
 
 
 @anywhere
+@pytest.mark.timeout(24 * 3600)
 @pytest.mark.parametrize(
     "differences",
     [
@@ -39,8 +40,8 @@ PRIORITY_QUEUE = [
 def test_random_sequences_have_the_originals_history(
     original: Original, make_ours: MakeOurs, differences: Differences, redis_server: object
 ) -> None:
-    """What is handed out and when, priorities, latencies, lengths, failures, counters: 1000 in CI."""
-    count = (125 if redis_server else 625) if IN_CI else 20
+    """What is handed out and when, priorities, latencies, lengths, failures, counters: 400 in CI."""
+    count = examples_of(desk=20, ci=50 if redis_server else 250)
     first = int(os.environ.get("DISTQ_SEED") or random.randrange(10**9))
     for seed in range(first, first + count):
         walk(original, differences, make_ours(), seed)
