@@ -6,6 +6,7 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -61,18 +62,24 @@ def test_a_script_says_what_it_does_and_returns_before_it_names_its_inputs(name:
     assert "KEYS[1]" in inputs
 
 
-SHARED = lua_names.shared_names(lua_names.sources())
+INCLUDES = sorted(file for file in lua_names.sources() if file.startswith("include/"))
+
+
+@cache
+def shared_names() -> dict[str, tuple[set[str], set[str]]]:
+    """Return what each include shares with the scripts around it; each process of a run collects tests."""
+    return lua_names.shared_names(lua_names.sources())
 
 
 def test_every_include_is_in_a_script() -> None:
     """No file is left that is not included; all that a script reads is defined before."""
-    assert SHARED.keys() == {file for file in lua_names.sources() if file.startswith("include/")}
+    assert sorted(shared_names()) == INCLUDES
 
 
-@pytest.mark.parametrize("include", sorted(SHARED))
+@pytest.mark.parametrize("include", INCLUDES)
 def test_an_include_begins_with_the_names_that_it_shares(include: str) -> None:
     """Those that it reads from the script around it, and those that it leaves for it or sets there."""
-    assert lua_names.declared(lua_names.sources()[include]) == SHARED[include]
+    assert lua_names.declared(lua_names.sources()[include]) == shared_names()[include]
 
 
 @pytest.mark.parametrize(
