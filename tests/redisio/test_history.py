@@ -189,6 +189,7 @@ def test_a_fleet_counts_together(past: Past) -> None:
     assert (sample.working_p50, sample.working_p99) == (0.008, 32.4403)
 
 
+@pytest.mark.slow
 def test_durations_are_in_one_sample_each_however_few_are_asked_for(past: Past) -> None:
     """Within a day and beyond it, and where one becomes the other: nothing is left out or counted twice."""
     past.beat(10)

@@ -177,6 +177,7 @@ print(connection.execute("GET", "last").decode(), connection.execute("CLIENT", "
 """
 
 
+@pytest.mark.slow
 def test_a_process_under_dense_signals_writes_to_its_database_and_lives(
     redis_server: EmbeddedValkey, connection: Connection, database: int
 ) -> None:

@@ -25,8 +25,11 @@ _ALWAYS_SAMPLED = ("tests/proofs/conformance/", "tests/workqueue/test_promises.p
 
 _ON_EVERY_SERVER = ("tests/redisio/",)
 """Suites that ask something of Redis itself: scripts, connections, topologies."""
-_ONCE_ON_EVERY_SERVER = ("tests/workqueue/", "tests/proofs/oracle/", "tests/leaderelection/")
-"""Suites of what scripts do: one set of a test's parameters shows that they do it on a server."""
+_ONCE_ON_EVERY_SERVER = (
+    *("tests/workqueue/", "tests/proofs/oracle/", "tests/leaderelection/"),
+    "tests/redisio/test_interrupts.py",
+)
+"""Suites of what scripts do, or this process: one set of a test's parameters shows it on a server."""
 
 _API_SERVERS = ("emulator", "real")
 _ON_EVERY_API_SERVER = ("tests/client/", "tests/informer/", "tests/leaderelection/", "tests/testing/")
@@ -146,10 +149,11 @@ def _of_other_servers(items: list[pytest.Item]) -> list[pytest.Item]:
 def _runs_on_each(item: pytest.Item, *, is_first: bool) -> bool:
     """Return whether CI runs a test on each kind of Redis."""
     is_slow, is_promise = item.get_closest_marker("slow"), item.get_closest_marker("conformance")
+    if item.nodeid.startswith(_ONCE_ON_EVERY_SERVER):
+        return is_first and bool(is_promise or not is_slow)
     if item.nodeid.startswith(_ON_EVERY_SERVER):
         return not is_slow
-    asks_scripts = item.nodeid.startswith(_ONCE_ON_EVERY_SERVER) and not is_slow
-    return is_first and bool(asks_scripts or is_promise)
+    return is_first and bool(is_promise)
 
 
 def _of_other_clusters(items: list[pytest.Item]) -> list[pytest.Item]:
