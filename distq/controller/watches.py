@@ -177,7 +177,7 @@ class Watches(_Watch):
     @property
     def mapping(self) -> str:
         """Return the function's name: another function means other keys."""
-        return name_of(self.keys)
+        return qualified_name(self.keys)
 
 
 @suggesting_keywords()
@@ -249,7 +249,7 @@ def title(watch: Watch) -> str:
     return " ".join(filter(None, words))
 
 
-def name_of(function: object) -> str:
+def qualified_name(function: object) -> str:
     """Return what a function is called where it is written, the same in each process."""
     return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
 

@@ -10,7 +10,7 @@ import pytest
 
 from distq.controller.event import Event
 from distq.controller.predicate import labels_changed
-from distq.controller.stream import resync_schedule
+from distq.controller.stream import relist
 from distq.controller.watches import For, Watches
 from distq.errors import ApiError, Expired, TooManyRequests
 from distq.informer import pager
@@ -158,7 +158,7 @@ def test_a_resync_that_fails_disturbs_no_watch(scene: Scene, monkeypatch: pytest
         create(scene, "b")
         eventually(lambda: scene.take() == {scene.key("b"): 0})
         broken = False
-        clock.step(resync_schedule.RETRY)
+        clock.step(relist.RETRY)
         finish(leader, clock, lists=2)
         assert scene.pending() == {scene.key("a"): LOW, scene.key("b"): LOW}
         assert leader.client.watches() == 1
@@ -223,7 +223,7 @@ def test_a_resync_goes_on_where_the_api_server_was_busy(
 
     def refused() -> bool:
         if len(tokens) < 2:  # its pause may begin only after a step
-            clock.step(resync_schedule.PAUSE)
+            clock.step(relist.PAUSE)
         return len(tokens) == 2
 
     with leading(scene, clock) as leader:

@@ -10,7 +10,7 @@ import msgspec
 
 from distq.client.objects import Object
 from distq.client.resources import Resource
-from distq.controller.watches import ResourceWatch, name_of
+from distq.controller.watches import ResourceWatch, qualified_name
 from distq.informer.indexer import IndexFunc, labels_index, values_of
 from distq.informer.json_depth import Unreadable
 from distq.informer.stored_object import StoredObject, Transform, keeps_all, store_raw, strip_managed_fields
@@ -24,7 +24,7 @@ _TYPE_AND_METADATA = ("apiVersion", "kind", "metadata")
 UNLABELLED = ""
 """The value under which the index by labels has an object whose labels are not known; it is no label's."""
 
-_WHOLE = {"whole", f"transform={name_of(strip_managed_fields)}"}
+_WHOLE = {"whole", f"transform={qualified_name(strip_managed_fields)}"}
 """How whole objects are kept, see ``Caching.kept``."""
 
 
@@ -55,14 +55,14 @@ class Caching:
     @property
     def kept(self) -> list[str]:
         """Return what a stream's record says of it; where that differs, all objects are listed anew."""
-        transform = f"transform={name_of(self.transform)}" if self.transform else "whole"
+        transform = f"transform={qualified_name(self.transform)}" if self.transform else "whole"
         part = ["metadata"] if self.metadata_only else []
         return sorted([transform, *part, *self.indices.values()])
 
     @cached_property
     def indices(self) -> Mapping[str, str]:
         """Return what the indexes are called in Redis: another function's values are another index."""
-        return {name: f"{name}={name_of(function)}" for name, function in self.indexers.items()}
+        return {name: f"{name}={qualified_name(function)}" for name, function in self.indexers.items()}
 
     @cached_property
     def labels_index(self) -> str | None:

@@ -1,22 +1,31 @@
-"""A list on its way into a queue: what it changed against the known set, and what vanished.
+"""A list on its way into a queue: what it changed against the known set, what vanished, and when it is made.
 
 There are two policies: a list that *replaces* the watch, which ended, and a *resync* beside a watch that
 goes on. All that they enqueue is of low priority, and what is unchanged keeps its back-off.
 """
 
+import logging
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+from distq.clock import Clock
 from distq.controller.stream.batch import Batch
 from distq.controller.stream.committer import Committer, Known
-from distq.controller.stream.routing import Replaced, Route, Router
+from distq.controller.stream.routing import Replaced, Route, Router, RoutingError
 from distq.controller.watches import LOW_PRIORITY
-from distq.errors import RedisError
+from distq.errors import ApiError, RedisError, TooManyRequests
+from distq.informer.backoff import retry_after
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.objects import is_older
 from distq.informer.pager import Pages
 from distq.informer.wire import RawObject
 from distq.redisio.checkpoints import MARK, checkpoint_of
+
+logger = logging.getLogger(__name__)
+
+PAUSE = 0.2  # seconds between two steps of a resync; events go first
+RETRY = 60.0  # seconds after a resync that failed
 
 SCANS = 4
 """How often the known set is scanned for what vanished."""
@@ -150,6 +159,62 @@ class Resync(Relist):
     def _vanished(self, name: str, known: Known) -> bool:
         """Return whether the object was to be listed, but was not."""
         return name not in self._listed and is_older(known.version or "", self._pages.version)
+
+
+class ResyncSchedule:
+    """Makes a resync each period, step by step; the next leader learns when the last one was.
+
+    ``period`` in seconds, 0 for never. ``last`` is when everything was enqueued last, by the wall clock.
+    """
+
+    def __init__(self, period: float, begin: Callable[[], Resync], clock: Clock) -> None:
+        self.last = 0.0
+        self._period = period
+        self._begin = begin
+        self._clock = clock
+        self._resync: Resync | None = None  # the one under way
+        self._next_at = float("inf")  # when it goes on, or the next begins
+
+    def plan(self, last: float) -> None:
+        """Set the time of the next one, since everything was enqueued at ``last``."""
+        self.last, self._resync = last, None
+        if self._period:
+            due = last + self._period * random.uniform(0.9, 1.1)
+            self._next_at = self._clock.monotonic() + min(due - self._clock.now(), 1.1 * self._period)
+
+    def interrupt(self) -> None:
+        """Begin anew what is under way: the stream may be at another position by now."""
+        self._resync = None
+
+    def due(self) -> bool:
+        """Return whether there is a step to take."""
+        return self._clock.monotonic() >= self._next_at
+
+    def step(self) -> bool:
+        """Take a step; return whether that was the last. What cuts it short makes it begin anew, later.
+
+        Raises what a step of Resync raises, save ApiError and RoutingError, which are logged.
+        """
+        began = self._clock.monotonic()
+        if self._resync is None:
+            self._resync = self._begin()
+            logger.info("%s: resync, each %g s", self._resync.name, self._period)
+        resync = self._resync
+        try:
+            whole = resync.step()
+        except Exception as error:
+            if isinstance(error, TooManyRequests) and resync.begun and (asked := retry_after(error)):
+                self._next_at = began + asked
+                return False
+            self._resync, self._next_at = None, began + RETRY
+            if not isinstance(error, ApiError | RoutingError):
+                raise
+            logger.warning("%s: resync: %s Again in %g s.", resync.name, error, RETRY)
+            return False
+        self._next_at = self._clock.monotonic() + PAUSE
+        if whole:
+            self.plan(self._clock.now())
+        return whole
 
 
 def write_tombstones(

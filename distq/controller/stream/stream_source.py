@@ -23,8 +23,7 @@ from distq.controller.stream.caught_up import CaughtUp
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.failures import LastError
 from distq.controller.stream.mapping import mapped_keys
-from distq.controller.stream.relist import Replacement, Resync
-from distq.controller.stream.resync_schedule import ResyncSchedule
+from distq.controller.stream.relist import Replacement, Resync, ResyncSchedule
 from distq.controller.stream.routing import Router, parked_as_of
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.watches import ResourceWatch, title
