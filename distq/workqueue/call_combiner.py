@@ -45,10 +45,10 @@ class CallCombiner:
 
     def call(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
         """Return the part of a turn, made by this thread or another, that belongs to this call."""
-        call = PendingCall(entries, want, ahead)
+        call, is_alone = PendingCall(entries, want, ahead), not self._calls
         self._calls.append(call)
         try:
-            if len(self._calls) == 1 or not self._is_taken_along(call):
+            if is_alone or not self._is_taken_along(call):
                 with self._turn_lock:
                     if call.turn is None and call.error is None:
                         self._answer([call] if len(self._calls) == 1 else self._with_others(call))
