@@ -27,7 +27,6 @@ from distq.testing.apiserver.typed import json_word
 
 Value = TypeVar("Value", str, list[Any], dict[str, Any])
 
-_SUBJECTS = ["ServiceAccount", "User", "Group"]
 _REVIEWS = ["v1", "v1beta1"]
 _TYPES = ["array", "boolean", "integer", "number", "object", "string"]
 _OF_FIELD = "must not be empty for specified object fields"
@@ -62,15 +61,9 @@ def _cluster_role_binding(binding: Fields, _: str) -> Iterator[Cause]:
             yield required(f"subjects[{index}].namespace")
 
 
-def _role_reference(reference: Fields, before: str) -> Iterator[Cause]:
-    yield from unsupported(f"{before}apiGroup", reference["apiGroup"], ["rbac.authorization.k8s.io"])
-    yield from misformed(f"{before}name", reference.get("name", ""), names.path_segment)
-
-
 def _subject(subject: Fields, before: str) -> Iterator[Cause]:
-    yield from unsupported(f"{before}kind", subject["kind"], _SUBJECTS)
     group = "" if subject["kind"] == "ServiceAccount" else "rbac.authorization.k8s.io"
-    if subject["kind"] in _SUBJECTS:
+    if subject["kind"] in {"ServiceAccount", "User", "Group"}:
         yield from unsupported(f"{before}apiGroup", subject.get("apiGroup", group), [group])
     if subject["kind"] == "ServiceAccount" and subject.get("name"):
         yield from misformed(f"{before}name", subject["name"], names.subdomain)
@@ -196,6 +189,5 @@ RULES: Mapping[str, Rule] = {
     "rbac.v1.RoleBinding": lambda binding, _: unsupported(
         "roleRef.kind", binding["roleRef"]["kind"], ["Role", "ClusterRole"]
     ),
-    "rbac.v1.RoleRef": _role_reference,
     "rbac.v1.Subject": _subject,
 }

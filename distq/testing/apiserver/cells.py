@@ -61,7 +61,6 @@ def _balancers(found: Items) -> str:
 
 
 def _hosts(rules: Items) -> str:
-    """Show the first three hosts of an Ingress."""
     rules = rules or ()
     hosts = [each["host"] for each in rules[:3] if each.get("host")]
     listed = ",".join(hosts) or "*"

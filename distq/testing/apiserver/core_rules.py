@@ -4,6 +4,7 @@ Source: kubernetes pkg/apis/{core,discovery,networking}/validation.
 """
 
 import ipaddress
+import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -21,15 +22,18 @@ from distq.testing.apiserver.causes import (
     misformed_labels,
     required,
     surplus,
-    unsupported,
     wrong,
 )
 from distq.testing.apiserver.objects import finalizer_wrongs
 
 _ADDRESS_RULE = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+_KEY = re.compile(r"^[-._a-zA-Z0-9]+$")
+_KEY_RULE = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
+    "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
 _CREDENTIALS = ("password", "username")
 """Of these a Secret for basic authentication has to hold one."""
-_ACCESS_MODES = ["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod"]
 _LIMITED = {"Container", "PersistentVolumeClaim", "Pod"}
 _AMOUNTS_OF_LIMITS = {"default", "defaultRequest", "max", "maxLimitRequestRatio", "min"}
 _ACCOUNT = "kubernetes.io/service-account.name"
@@ -129,8 +133,16 @@ def _ingress_class(spec: Fields, before: str) -> Iterator[Cause]:
         yield wrong(f"{before}controller", controller, rule)
 
 
+def _keys(content: Fields, _: str) -> Iterator[Cause]:
+    for field in ("data", "binaryData"):
+        for key in content.get(field, {}):
+            if not _KEY.match(key):
+                yield wrong(f"{field}[{key}]", key, _KEY_RULE)
+
+
 def _secret(content: Fields, _: str) -> Iterator[Cause]:
-    """Yield the keys that a Secret of its type lacks."""
+    """Yield what is wrong with the keys of a Secret, and those that one of its type lacks."""
+    yield from _keys(content, "")
     kind, data = content.get("type", ""), content.get("data", {})
     needed = names_in(rules_of("core.v1.Secret")["keys"], kind)
     missing = [key for key in needed if key not in data]
@@ -158,18 +170,19 @@ def _event(reference: str) -> Rule:
     return rule
 
 
+def _lease(spec: Fields, before: str) -> Iterator[Cause]:
+    if (seconds := spec.get("leaseDurationSeconds", 1)) < 1:
+        yield wrong(f"{before}leaseDurationSeconds", seconds, "must be greater than 0")
+    if (count := spec.get("leaseTransitions", 0)) < 0:
+        yield wrong(f"{before}leaseTransitions", count, "must be greater than or equal to 0")
+
+
 def _namespace(spec: Fields, before: str) -> Iterator[Cause]:
     for index, finalizer in enumerate(spec.get("finalizers", ())):
         yield from misformed(f"{before}finalizers[{index}]", finalizer, finalizer_wrongs)
 
 
-def _access_modes(spec: Fields, before: str) -> Iterator[Cause]:
-    for mode in spec.get("accessModes", ()):
-        yield from unsupported(f"{before}accessModes", mode, _ACCESS_MODES)
-
-
 def _volume(spec: Fields, before: str) -> Iterator[Cause]:
-    yield from _access_modes(spec, before)
     sources = spec.keys() - names_in(rules_of("core.v1.PersistentVolumeSpec"), "not_a_source")
     if not sources:
         yield required(before.rstrip("."), "must specify a volume type")
@@ -178,7 +191,6 @@ def _volume(spec: Fields, before: str) -> Iterator[Cause]:
 
 
 def _claim(spec: Fields, before: str) -> Iterator[Cause]:
-    yield from _access_modes(spec, before)
     requests = spec["resources"].get("requests", {})
     if "storage" not in requests:
         yield required(f"{before}resources[storage]")
@@ -240,6 +252,8 @@ def _expression(expression: Fields, path: str) -> Iterator[Cause]:
 
 
 RULES: Mapping[str, Rule] = {
+    "coordination.v1.LeaseSpec": _lease,
+    "core.v1.ConfigMap": _keys,
     "core.v1.EndpointSubset": _endpoint_subset,
     "core.v1.Event": _event("involvedObject"),
     "core.v1.LimitRangeSpec": _limit_range,

@@ -116,7 +116,7 @@ def resources_of(definition: Content) -> Iterator[ServedResource]:
             custom=True,
             columns=tuple(version.get("additionalPrinterColumns") or ()),
             fields=(*ANY_FIELD, *selectable),
-            schema=_schema(version),
+            schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
         )
 
 
@@ -126,11 +126,6 @@ def _scale(version: dict[str, Any]) -> ScalePaths | None:
         return None
     paths = (scale.get(f"{name}Path") or "" for name in ("specReplicas", "statusReplicas", "labelSelector"))
     return ScalePaths(*(tuple(path.lstrip(".").split(".")) if path else () for path in paths))
-
-
-def _schema(version: dict[str, Any]) -> dict[str, Any]:
-    schema: dict[str, Any] = (version.get("schema") or {}).get("openAPIV3Schema") or {}
-    return schema
 
 
 def _has_rules(value: Any) -> bool:

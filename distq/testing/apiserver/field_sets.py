@@ -47,15 +47,9 @@ def fields_of(schema: Schema, value: Any, path: Path = ()) -> Iterator[Path]:
         yield path
         return
     for step, each, its_schema in inner:
-        yield from _fields_of_part(schema, step, each, its_schema, path)
-
-
-def _fields_of_part(
-    schema: Schema, step: str | ListItem, value: Any, its_schema: Schema, path: Path
-) -> Iterator[Path]:
-    if isinstance(step, ListItem) or step not in (schema.get("properties") or {}):
-        yield (*path, step)
-    yield from fields_of(its_schema, value, (*path, step))
+        if isinstance(step, ListItem) or step not in (schema.get("properties") or {}):
+            yield (*path, step)
+        yield from fields_of(its_schema, each, (*path, step))
 
 
 def added(schema: Schema, value: Any, path: Path = (), *, typed: bool = False) -> Iterator[Path]:

@@ -122,8 +122,7 @@ class Api:
             return await self._watch(request, target, selector, options)
         representation = _representation(request, target, is_list=True)
         collection = self._store.collection(target.resource.identity)
-        page = await list_page(self._store, collection, options, selector)
-        return _bytes(representation.list(page.items, page.metadata))
+        return _bytes(representation.list(*await list_page(self._store, collection, options, selector)))
 
     async def _watch(
         self, request: web.BaseRequest, target: Target, selector: Selector, options: ListOptions
@@ -181,12 +180,13 @@ class Api:
         options, dry_run = delete_options(request, await _body(request))
         selector = _selector(request, target)
         collection = self._store.collection(target.resource.identity)
-        page = await list_page(self._store, collection, ListOptions.parse(request.query), selector)
+        options_of_list = ListOptions.parse(request.query)
+        items, metadata = await list_page(self._store, collection, options_of_list, selector)
         with self._store.rehearsal(dry_run):
-            for stored in page.items:
+            for stored in items:
                 self._registry.delete(target.resource, stored.key, options)
         representation = _representation(request, target, is_list=True)
-        return _bytes(representation.list(page.items, page.metadata))
+        return _bytes(representation.list(items, metadata))
 
     async def _evict(self, request: web.BaseRequest, target: Target) -> web.Response:
         content_type = request.headers.get("Content-Type", "")

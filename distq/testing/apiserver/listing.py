@@ -98,18 +98,10 @@ def _validate(options: ListOptions) -> None:
         raise invalid_options("ListOptions", *listed)
 
 
-@dataclass(frozen=True, slots=True)
-class ListPage:
-    """One answer to a LIST."""
-
-    items: list[Stored]
-    metadata: dict[str, Any]
-
-
 async def list_page(
     store: Store, collection: Collection, options: ListOptions, selector: Selector
-) -> ListPage:
-    """Read one page; waits up to 3 seconds for a version that is not reached yet."""
+) -> tuple[list[Stored], dict[str, Any]]:
+    """Return one page and its metadata; waits up to 3 seconds for a version that is not reached yet."""
     _validate(options)
     version = _version_of_list(options.resource_version)
     if options.continue_token:
@@ -151,7 +143,7 @@ def _too_large(asked: int, current: int) -> StatusError:
 
 def _read(
     collection: Collection, selector: Selector, version: int, limit: int, start: str, *, past: bool
-) -> ListPage:
+) -> tuple[list[Stored], dict[str, Any]]:
     rest = collection.scan(selector.prefix, start, version if past else None)
     matching = filter(selector.matches, rest) if selector.selective else rest
     items = list(islice(matching, limit)) if limit > 0 else list(matching)
@@ -161,7 +153,7 @@ def _read(
         metadata["continue"] = _encode(version, items[-1].key + "\0", selector.prefix)
         if not selector.selective:
             metadata["remainingItemCount"] = 1 + sum(1 for _ in rest)
-    return ListPage(items, metadata)
+    return items, metadata
 
 
 def _encode(version: int, start: str, prefix: str) -> str:

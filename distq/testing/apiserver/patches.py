@@ -193,7 +193,6 @@ def _require_order(items: Sequence[Any], order: Sequence[Any], identity: Identit
 
 
 def _merge_field(schema: Schema, merged: dict[str, Any], name: str, value: Any) -> None:
-    """Merge the value that a patch has for a field, or remove the field."""
     before, strategies = merged.get(name), str(schema.get(_STRATEGY, "")).split(",")
     if value is None:
         merged.pop(name, None)

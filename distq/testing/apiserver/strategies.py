@@ -5,7 +5,6 @@ Source: kubernetes pkg/registry/*/*/strategy.go.
 """
 
 import base64
-import re
 from typing import Any
 
 from distq.testing.apiserver import admission, typed
@@ -20,11 +19,6 @@ from distq.testing.apiserver.store import Content
 from distq.testing.apiserver.validation import built_in_violations, changes_of_immutable, status_violations
 
 _DATA = {("", "configmaps"), ("", "secrets")}
-_KEY = re.compile(r"^[-._a-zA-Z0-9]+$")
-_KEY_RULE = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
-    "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
 _IMMUTABLE = "field is immutable when `immutable` is set"
 
 
@@ -132,7 +126,8 @@ def _intent(resource: ServedResource, content: Content) -> Any:
 
 def _normalize(resource: ServedResource, content: Content) -> None:
     if resource.identity == LEASES.identity:
-        _validate_lease(content)
+        for gated in ("preferredHolder", "strategy"):
+            content["spec"].pop(gated, None)
     elif resource.identity == DEFINITIONS.identity:
         _normalize_definition(content)
     elif resource.identity == ("", "secrets"):
@@ -140,27 +135,6 @@ def _normalize(resource: ServedResource, content: Content) -> None:
     if resource.identity in _DATA:
         for field in [field for field in ("data", "binaryData") if not content.get(field)]:
             content.pop(field, None)
-        _validate_keys(resource, content)
-
-
-def _validate_lease(content: Content) -> None:
-    for gated in ("preferredHolder", "strategy"):
-        content["spec"].pop(gated, None)
-    causes = []
-    for field, least, rule in (
-        ("leaseDurationSeconds", 1, "greater than 0"),
-        ("leaseTransitions", 0, "greater than or equal to 0"),
-    ):
-        value = content["spec"].get(field, least)
-        if value < least:
-            causes.append(wrong(f"spec.{field}", value, f"must be {rule}"))
-    refuse(LEASES, content["metadata"]["name"], causes)
-
-
-def _validate_keys(resource: ServedResource, content: Content) -> None:
-    keys = [(field, key) for field in ("data", "binaryData") for key in content.get(field, {})]
-    causes = [wrong(f"{field}[{key}]", key, _KEY_RULE) for field, key in keys if not _KEY.match(key)]
-    refuse(resource, content["metadata"]["name"], causes)
 
 
 def _refuse_change_of_immutable(resource: ServedResource, new: Content, old: Content) -> None:

@@ -5,12 +5,12 @@ looks at far more. Where that quotes a difference, or a value by Go's names, the
 Source: kubernetes pkg/apis/*/validation, pkg/registry/batch/job/strategy.go.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from distq.testing.apiserver import api_rules, core_rules, workload_rules
+from distq.testing.apiserver import api_rules, core_rules, names, workload_rules
 from distq.testing.apiserver.built_in import NAME, PRESERVES, Rules, Schema, names_in, pointers, rules_of
-from distq.testing.apiserver.causes import Cause, Fields, Rule, forbidden, required, unsupported, wrong
+from distq.testing.apiserver.causes import Cause, Fields, forbidden, misformed, required, unsupported, wrong
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.store import Content, value_at
 
@@ -46,6 +46,7 @@ def _of_fields(schema: Schema, value: Fields, path: str) -> Iterator[Cause]:
         if isinstance(port, int) and not 0 < port < 65536 and field not in missing:
             yield wrong(f"{before}{field}", port, _PORT_RULE)
     yield from negative_numbers(rules, value, before)
+    yield from _choices_and_forms(rules, value, before)
     if name in _RULES:
         yield from _RULES[name](value, before)
     if name == "apps.v1.StatefulSetSpec":
@@ -67,6 +68,16 @@ def _required_texts(schema: Schema, rules: Rules) -> Iterator[str]:
             and field not in names_in(rules, "may_be_empty")
         ):
             yield field
+
+
+def _choices_and_forms(rules: Rules, value: Fields, before: str) -> Iterator[Cause]:
+    for field, choices in rules.get("choices", {}).items():
+        given = value.get(field, [])
+        for each in given if isinstance(given, list) else [given]:
+            yield from unsupported(f"{before}{field}", each, choices.split())
+    for field, form in rules.get("forms", {}).items():
+        if isinstance(text := value.get(field), str) and text:
+            yield from misformed(f"{before}{field}", text, getattr(names, form))
 
 
 def negative_numbers(rules: Rules, value: Fields, before: str) -> Iterator[Cause]:
@@ -179,4 +190,4 @@ def _without_images(value: Any) -> Any:
     ]
 
 
-_RULES: Mapping[str, Rule] = {**api_rules.RULES, **core_rules.RULES, **workload_rules.RULES}
+_RULES = {**api_rules.RULES, **core_rules.RULES, **workload_rules.RULES}

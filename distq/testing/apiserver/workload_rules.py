@@ -58,8 +58,6 @@ def _mounts(container: Fields, path: str, volumes: set[str]) -> Iterator[Cause]:
 
 
 def _volume(volume: Fields, before: str) -> Iterator[Cause]:
-    if name := volume.get("name"):
-        yield from misformed(f"{before}name", name, names.label)
     yield from surplus(before, volume.keys() - {"name"}, "volume type")
 
 
@@ -104,11 +102,6 @@ def _probe(probe: Fields, before: str) -> Iterator[Cause]:
     if not handlers:
         yield required(before.rstrip("."), "must specify a handler type")
     yield from surplus(before, handlers, "handler type")
-
-
-def _named_port(fields: Fields, before: str) -> Iterator[Cause]:
-    if isinstance(port := fields.get("port"), str):
-        yield from misformed(f"{before}port", port, names.port_name)
 
 
 def _selecting(kind: str) -> Rule:
@@ -170,8 +163,6 @@ def _autoscaler(spec: Fields, before: str) -> Iterator[Cause]:
 
 
 def _scale_target(target: Fields, before: str) -> Iterator[Cause]:
-    for field in ("kind", "name"):
-        yield from misformed(f"{before}{field}", target.get(field, ""), names.path_segment)
     if target.get("apiVersion", "").count("/") != 1:
         yield wrong(f"{before}apiVersion", target.get("apiVersion", ""), "apiVersion must specify API group")
 
@@ -201,13 +192,10 @@ RULES: Mapping[str, Rule] = {
     "core.v1.EnvFromSource": _variables_from,
     "core.v1.EnvVar": _variable,
     "core.v1.EnvVarSource": _source_of_variable,
-    "core.v1.HTTPGetAction": _named_port,
     "core.v1.PodSpec": _pod,
     "core.v1.Probe": _probe,
     "core.v1.ResourceRequirements": _resources,
-    "core.v1.TCPSocketAction": _named_port,
     "core.v1.Volume": _volume,
-    "networking.v1.NetworkPolicyPort": _named_port,
     "policy.v1.PodDisruptionBudgetSpec": _disruption_budget,
     "storage.v1.StorageClass": _storage_class,
 }
