@@ -189,7 +189,6 @@ def _cpu(connection: "Connection") -> float | None:
 
 
 def _expectation(rows: Sequence[Figure]) -> str:
-    """Return what these figures mean for a fleet."""
     figures = {row.what: row.value for row in rows}
     alone = min(figures["add, one a call"], figures["settle and claim, one a call"])
     text = f"expect: a process that adds or takes items one by one does {alone:,.0f} a second"

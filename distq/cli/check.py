@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -53,7 +52,7 @@ def check(
         raise click.UsageError("--queue goes with --acl.")
     from distq.redisio.connection import Connection
 
-    findings = _check_cluster(_needs(target, settings) if target else _Needs())
+    findings = _check_cluster(_needs(target, settings) if target else ([], None))
     problems = 0
     connection = Connection(settings=settings)
     of_redis = connection.check()
@@ -84,7 +83,6 @@ def _user_of(roles: Sequence[str], queues: Sequence[str], settings: Settings) ->
 
 
 def _check_contents(connection: "Connection") -> Iterator[str]:
-    """Yield findings about data of the queues that cannot be read."""
     from distq.redisio import contents
 
     try:
@@ -93,12 +91,8 @@ def _check_contents(connection: "Connection") -> Iterator[str]:
         yield f"WARN  cannot look into the queues: {error}"
 
 
-@dataclass(frozen=True)
-class _Needs:
-    """Resources and namespaces of a target's watches, and namespace and name of its Lease."""
-
-    watched: Sequence[tuple[str, str | None]] = ()
-    lease: tuple[str | None, str] | None = None
+_Needs = tuple[Sequence[tuple[str, str | None]], tuple[str | None, str] | None]
+"""Resources and namespaces of a target's watches, and namespace and name of its Lease, if it has one."""
 
 
 def _needs(target: str, settings: Settings) -> _Needs:
@@ -107,7 +101,7 @@ def _needs(target: str, settings: Settings) -> _Needs:
 
     program = load_program(target)
     if not program.needs_lease:
-        return _Needs()
+        return [], None
     watched = [
         (watch.resource, namespace)
         for controller in program.controllers
@@ -115,12 +109,13 @@ def _needs(target: str, settings: Settings) -> _Needs:
         for namespace in watch.namespaces or (None,)
     ]
     lease = (settings.lease_namespace, settings.lease_name or lease_name(target, settings.prefix))
-    return _Needs(list(dict.fromkeys(watched)), lease)
+    return list(dict.fromkeys(watched)), lease
 
 
 def _check_cluster(needs: _Needs) -> Iterator[str]:
     """Yield findings about the API server; only a target that watches cannot do without one."""
-    missing = "FAIL" if needs.lease else "WARN"
+    watched, lease = needs
+    missing = "FAIL" if lease else "WARN"
     try:
         from distq.client.client import Client
 
@@ -133,10 +128,10 @@ def _check_cluster(needs: _Needs) -> Iterator[str]:
         yield f"FAIL  {error}"
         return
     yield f"OK    API server {version['major']}.{version['minor']} at {client.server}"
-    for resource, namespace in needs.watched:
+    for resource, namespace in watched:
         yield _check_resource(client, resource, namespace)
-    if needs.lease:
-        namespace, name = needs.lease
+    if lease:
+        namespace, name = lease
         yield _check_lease(client, namespace or client.namespace, name)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distq.cli.options import command, with_parameters, with_settings
+from distq.cli.options import FILE, command, with_parameters, with_settings
 from distq.cli.queue_access import inspector_of
 from distq.config import Settings
 from distq.errors import ConfigError
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from distq.dashboard.access_policy import AccessPolicy
 
 _logger = logging.getLogger("distq.dashboard")
-
-_FILE = click.Path(dir_okay=False, path_type=Path)
 
 
 def _hash_a_password(context: click.Context, parameter: click.Parameter, asked: bool) -> None:  # noqa: ARG001 - click's
@@ -54,7 +52,7 @@ _with_policy = with_parameters(
     click.option("--actions", is_flag=True, help="Without a login: allow repairs."),
     click.option("--read-only", is_flag=True, help="Refuse all repairs, for every role."),
     click.option(
-        "--users", type=_FILE, help="Users: lines of name:role:hash; the role is viewer or operator."
+        "--users", type=FILE, help="Users: lines of name:role:hash; the role is viewer or operator."
     ),
     click.option(
         "--hash-password",
@@ -64,7 +62,7 @@ _with_policy = with_parameters(
         callback=_hash_a_password,
         help="Ask for a password, or read it from stdin; print its hash and exit.",
     ),
-    click.option("--secret", type=_FILE, help="Key that signs logins; without it a restart ends them."),
+    click.option("--secret", type=FILE, help="Key that signs logins; without it a restart ends them."),
     click.option(
         "--trusted-header",
         metavar="NAME",

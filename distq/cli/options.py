@@ -105,18 +105,18 @@ class Seconds(click.FloatRange):
         return float(super().convert(seconds, param, ctx))
 
 
-_FILE = click.Path(dir_okay=False, path_type=Path)
+FILE = click.Path(dir_okay=False, path_type=Path)
 _HELP: dict[str, tuple[Any, str]] = {
     "redis_url": (str, "URL of the Redis with the queues."),
     "redis_username": (str, "Overrides the URL's user."),
     "redis_password": (str, "Overrides the URL's password."),
-    "redis_password_file": (_FILE, "Read at every connection."),
+    "redis_password_file": (FILE, "Read at every connection."),
     "redis_sentinel_username": (str, "User at the Sentinels."),
     "redis_sentinel_password": (str, "Its password."),
-    "redis_sentinel_password_file": (_FILE, "Read whenever a Sentinel is asked."),
-    "redis_ca_file": (_FILE, "Certificate authority of a rediss server."),
-    "redis_cert_file": (_FILE, "Client certificate."),
-    "redis_key_file": (_FILE, "Its key."),
+    "redis_sentinel_password_file": (FILE, "Read whenever a Sentinel is asked."),
+    "redis_ca_file": (FILE, "Certificate authority of a rediss server."),
+    "redis_cert_file": (FILE, "Client certificate."),
+    "redis_key_file": (FILE, "Its key."),
     "prefix": (str, "Begins the names of all keys."),
     "lease_name": (str, "The Lease that informers compete for."),
     "lease_namespace": (str, "Its namespace."),

@@ -119,7 +119,6 @@ def _end_programs(started: "Sandbox") -> None:
 
 
 def _is_interactive(command: Sequence[str]) -> bool:
-    """Return whether the command is an interactive bash at a terminal."""
     name, *options = command
     return Path(name).name == "bash" and {*options} <= {"-i", *_LOGIN} and os.isatty(0)
 

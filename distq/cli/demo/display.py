@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Protocol
 
 import click
 from rich.live import Live
@@ -36,16 +35,6 @@ class Row:
 
 
 HEADERS = ("time", "leader", "ready", "delayed", "processing", "dead", "done/s", "failed/s")
-
-
-class Display(Protocol):
-    """Shows the demo while it runs."""
-
-    def row(self, row: Row) -> None:
-        """Show the queue at one moment."""
-
-    def event(self, time: float, text: str) -> None:
-        """Show what happened."""
 
 
 class JsonLines:
@@ -107,6 +96,9 @@ class LiveTable:
         for cells in self._rows:
             table.add_row(*cells)
         return table
+
+
+Display = JsonLines | TextLines | LiveTable
 
 
 @contextmanager

@@ -71,7 +71,6 @@ def _make(folder: Path) -> None:
 
 
 def _filled(names: Names) -> list[tuple[str, str]]:
-    """Return path and text of each file."""
     templates = resources.files("distq.cli.init") / "templates"
     values = {**names._asdict(), "version": version("distq")}
     return [

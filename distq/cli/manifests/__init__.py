@@ -77,8 +77,8 @@ def manifests(
     """Print the manifests that run TARGET in a cluster, derived from its watches."""
     _refuse_secrets(click.get_current_context())
     with require_extra("kubernetes"):
-        from distq.cli.manifests.contents import as_yaml, comment, contents
         from distq.cli.manifests.installation import Installation
+        from distq.cli.manifests.objects import as_yaml, comment, contents
         from distq.cli.manifests.roles import READS, WRITES, Access
     from distq.cli.target import load_program
 

@@ -1,6 +1,9 @@
-"""The objects of an installation but its roles: templates of ``objects.yaml``, filled for a component."""
+"""The objects of an installation, by the target's watches and the options, and as text.
 
-from collections.abc import Iterator, Mapping, Sequence
+All but roles are templates of ``objects.yaml``, filled for a component.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from math import ceil
 from pathlib import Path
@@ -10,6 +13,8 @@ from typing import Any
 import yaml
 
 from distq.cli.manifests.installation import COMPONENT, HTTP_PORT, Installation, Manifest, Object
+from distq.cli.manifests.roles import Plural, guess_plural, informer_rights, role_manifests, worker_rights
+from distq.errors import ConfigError
 from distq.metrics import DEPTH
 
 WAITING_ROUNDS = 10
@@ -18,8 +23,66 @@ WAITING_ROUNDS = 10
 _AFTER_GRACE = 5
 """Seconds from the end of the grace period to SIGKILL; a process ends within two of them."""
 
+_HEAD = """\
+The manifests of {target}, derived from its watches. Create the Secret first:
+  kubectl create secret generic --namespace {namespace} {redis} --from-literal={secret}
+It holds the settings DISTQ_REDIS_* as variables, as far as you need them."""
+_LOGIN = """\
+And the Secret with the users of the dashboard, a line name:role:hash for each:
+  kubectl create secret generic --namespace {namespace} {dashboard} \
+--from-literal=users="ada:operator:$(distq dashboard --hash-password)" \
+--from-literal=secret="$(openssl rand -hex 32)"\
+"""
+_OF_OWN_REDIS = 'DISTQ_REDIS_PASSWORD="$(openssl rand -hex 24)"'
+_NO_WRITES = """\
+Reconciles may write nothing but events. List the resources that your code writes, such as
+--writes apps/v1/Deployment."""
 
-def deployment(installation: Installation, component: str) -> Manifest:
+_KINDS = (
+    *("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "Service", "Deployment"),
+    *("StatefulSet", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy", "ScaledObject"),
+    "ServiceMonitor",
+)
+"""Objects that others refer to come first (the order of kustomize and Helm)."""
+
+
+def contents(installation: Installation, *, ask_cluster: bool) -> list[Manifest]:
+    """Return all objects, in the order in which they are best applied; a cluster may name the plurals."""
+    found = _contents(installation, _asked_for() if ask_cluster else guess_plural)
+    return sorted(found, key=lambda manifest: _KINDS.index(manifest.content["kind"]))
+
+
+def _contents(installation: Installation, plural: Plural) -> Iterator[Manifest]:
+    least, most = installation.workers
+    if installation.keda and least == most:
+        raise ConfigError(f"nothing for KEDA to choose: {least} workers. Give a range, such as 2-10.")
+    if installation.informs:
+        yield from role_manifests(installation, "informer", informer_rights(installation, plural))
+        # one informer may be away while nodes are drained, and a quarter of the workers
+        yield _manifest(installation, "disruption budget", "informer", away=1)
+    yield from role_manifests(installation, "worker", worker_rights(installation, plural))
+    yield _manifest(installation, "disruption budget", "worker", away="25%")
+    for component in installation.components:
+        yield _deployment(installation, component)
+    if installation.own_redis:
+        yield _manifest(installation, "redis service", "redis")
+        yield _manifest(installation, "redis", "redis")
+    if least != most:
+        yield _autoscaler(installation)
+    yield from _policies(installation)
+    if installation.service_monitor:  # which finds the pods that have metrics by a Service
+        yield _manifest(installation, "metrics service", "metrics")
+        yield _manifest(installation, "service monitor", "metrics")
+
+
+def _asked_for() -> Plural:
+    from distq.client.client import Client
+
+    client = Client()
+    return lambda resource: client.resolve(resource).plural
+
+
+def _deployment(installation: Installation, component: str) -> Manifest:
     """Return the Deployment of informers, workers or the dashboard."""
     least, most = installation.workers
     environment = installation.redis_variables | installation.variables
@@ -40,13 +103,7 @@ def deployment(installation: Installation, component: str) -> Manifest:
     )
 
 
-def redis(installation: Installation) -> Iterator[Manifest]:
-    """Yield a Redis that keeps an append-only file, and its Service."""
-    yield _manifest(installation, "redis service", "redis")
-    yield _manifest(installation, "redis", "redis")
-
-
-def autoscaler(installation: Installation) -> Manifest:
+def _autoscaler(installation: Installation) -> Manifest:
     """Return the autoscaler of the workers, by the depth of each queue."""
     name = "scaled object" if installation.keda else "autoscaler"
     least, most = installation.workers
@@ -58,14 +115,7 @@ def autoscaler(installation: Installation) -> Manifest:
     return _manifest(installation, name, "worker", least=least, most=most, depth=DEPTH.name, queues=queues)
 
 
-def disruption_budgets(installation: Installation) -> Iterator[Manifest]:
-    """Yield that one informer, and a quarter of the workers, may be away while nodes are drained."""
-    if installation.informs:
-        yield _manifest(installation, "disruption budget", "informer", away=1)
-    yield _manifest(installation, "disruption budget", "worker", away="25%")
-
-
-def policies(installation: Installation) -> Iterator[Manifest]:
+def _policies(installation: Installation) -> Iterator[Manifest]:
     """Yield what the pods of each kind may be asked, and ask."""
     servers = [{"podSelector": _pods(installation, ["redis"])}] if installation.own_redis else None
     elsewhere = "" if installation.own_redis else ", and Redis' port where it is another"
@@ -84,12 +134,6 @@ def policies(installation: Installation) -> Iterator[Manifest]:
     if installation.own_redis:
         pods, clients = _pods(installation, ["redis"]), _pods(installation, installation.components)
         yield _manifest(installation, "policy of redis", "redis", pods=pods, clients=clients)
-
-
-def monitoring(installation: Installation) -> Iterator[Manifest]:
-    """Yield the Service by which a ServiceMonitor finds the pods that have metrics, and the monitor."""
-    yield _manifest(installation, "metrics service", "metrics")
-    yield _manifest(installation, "service monitor", "metrics")
 
 
 def _pods(installation: Installation, components: Sequence[str]) -> Object:
@@ -130,3 +174,36 @@ def _filled(template: Any, values: Mapping[str, Any]) -> Any:
         return template
     name = template.removeprefix("$")
     return values[name] if name != template and name in values else Template(template).safe_substitute(values)
+
+
+def as_yaml(manifests: Iterable[Manifest]) -> Iterator[str]:
+    """Yield each manifest as a YAML document, below its comment."""
+    for manifest in manifests:
+        comment = "".join(f"# {line}\n" for line in manifest.comment.splitlines())
+        text = yaml.dump(manifest.content, Dumper=_Dumper, sort_keys=False, width=110)
+        yield f"---\n{comment}{text}"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what occurs twice twice, and lists indented."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+        super().increase_indent(flow, indentless=False)
+
+
+def comment(installation: Installation) -> str:
+    """Return the comment above all objects."""
+    text = _HEAD + ("\n" + _LOGIN if installation.dashboard else "")
+    text = text.format(
+        target=installation.target,
+        namespace=installation.namespace,
+        redis=installation.of("redis"),
+        dashboard=installation.of("dashboard"),
+        secret=_OF_OWN_REDIS if installation.own_redis else "DISTQ_REDIS_URL=redis://...",
+    )
+    if all({*access.verbs} <= {"get", "list", "watch"} for access in installation.accesses):
+        text += "\n" + _NO_WRITES
+    return "\n".join(f"# {line}" for line in text.splitlines())
