@@ -58,10 +58,12 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         lines = [[escape(cell) for cell in row] for row in page]
         if headers[-1] == "LAST ERROR":
             _cut(headers, lines)
-        shown = [headers, *lines] if is_first else lines
         columns = zip(headers, *lines, strict=True)
         widths = [max(width, *map(len, column)) for width, column in zip(widths, columns, strict=True)]
-        _print_lines(headers, shown, widths, begins=is_first)
+        if is_first:
+            click.echo(styled(_line(headers, headers, widths), bold=True))
+        for line in lines:
+            click.echo(styled(_line(headers, line, widths), fg=_colour(headers, line)))
         is_first = False
 
 
@@ -75,15 +77,6 @@ def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return the headers and rows as lines whose columns are aligned."""
     widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
     return [_line(headers, cells, widths) for cells in (headers, *rows)]
-
-
-def _print_lines(
-    headers: Sequence[str], lines: Sequence[Sequence[str]], widths: Sequence[int], *, begins: bool
-) -> None:
-    for number, line in enumerate(lines):
-        text = _line(headers, line, widths)
-        is_title = begins and number == 0
-        click.echo(styled(text, bold=True) if is_title else styled(text, fg=_colour(headers, line)))
 
 
 def _line(headers: Sequence[str], cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -195,13 +195,11 @@ class ChosenItems:
         with self._audited(repair) as did:
             done = _in_steps(repair, step, count, did)
         if repair == "requeue" and state == "dead" and done.changed < done.chosen:
-            self._note_left(done.chosen - done.changed)
+            left = counted(done.chosen - done.changed, "item")
+            were = "was" if left == "1 item" else "were"
+            why = f"changed meanwhile, or not mapped: {remedy_of_unmapped(self.queue)}"
+            note(f"{left} {were} left: {why}")
         return done.changed
-
-    def _note_left(self, count: int) -> None:
-        were = "was" if count == 1 else "were"
-        why = f"changed meanwhile, or not mapped: {remedy_of_unmapped(self.queue)}"
-        note(f"{counted(count, 'item')} {were} left: {why}")
 
 
 def _in_steps(
