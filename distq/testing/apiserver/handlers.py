@@ -198,8 +198,8 @@ class Api:
         content_type, body = request.headers.get("Content-Type", ""), await _body(request)
         readable = not content_type.endswith("protobuf")  # as kubectl sends it; the answer is the same
         review = decode(body, content_type) if readable else {}
-        answer = {"kind": ACCESS_REVIEWS.kind, "apiVersion": ACCESS_REVIEWS.api_version, "metadata": {}}
-        return _json(answer | review | {"status": {"allowed": True}}, 201)
+        answer = ACCESS_REVIEWS.with_type({"metadata": {}}) | review
+        return _json(answer | {"status": {"allowed": True}}, 201)
 
     def _find(self, target: Target) -> Stored:
         stored = self._writer.existing(target)

@@ -86,6 +86,10 @@ class ServedResource:
         names |= {"eviction": self == PODS, "finalize": self == NAMESPACES}
         return tuple(sorted((name for name, served in names.items() if served), reverse=self.custom))
 
+    def with_type(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return an object of the resource with its kind and version."""
+        return {"kind": self.kind, "apiVersion": self.api_version, **content}
+
     @property
     def identity(self) -> tuple[str, str]:
         """Return what all versions of the resource share."""

@@ -97,9 +97,9 @@ def _require_schema(resource: ServedResource, new: Content, old: Content | None 
 
     A custom resource may go on breaking its schema where the old one did.
     """
-    spoken = {"apiVersion": resource.api_version, "kind": resource.kind}
     if resource.custom:
-        causes = list(violations(resource.schema, spoken | new, old and spoken | old))
+        before = None if old is None else resource.with_type(old)
+        causes = list(violations(resource.schema, resource.with_type(new), before))
         causes += violations_of_scale(resource, new)
     else:
         causes = list(built_in_violations(resource.schema, new))

@@ -86,8 +86,7 @@ class Tables:
             finished = {"type": "Completed", "status": "True", "reason": phase, "message": _FINISHED[phase]}
             row["conditions"] = [finished]
         if include == "Object":
-            kind = {"kind": self._resource.kind, "apiVersion": self._resource.api_version}
-            row["object"] = kind | stored.content
+            row["object"] = self._resource.with_type(stored.content)
         elif include != "None":
             kind = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
             row["object"] = kind | {"metadata": stored.metadata}

@@ -102,7 +102,7 @@ class Writer:
         resource, manager = target.resource, options.manager(target, "Apply")
 
         def change(existing: Content | None) -> Content:
-            live = None if existing is None else with_type(resource, existing)
+            live = None if existing is None else resource.with_type(existing)
             whole = self._managers.apply(resource, live, configuration, manager, force=options.force)
             return objects.accept(resource, whole, target.namespace, target.name)
 
@@ -150,18 +150,13 @@ class Writer:
         )
 
 
-def with_type(resource: ServedResource, content: Content) -> dict[str, Any]:
-    """Return an object with its kind and version."""
-    return {"kind": resource.kind, "apiVersion": resource.api_version} | content
-
-
 def _patched(resource: ServedResource, content_type: str, existing: Content, patch: Any) -> dict[str, Any]:
     if content_type != patches.JSON and not isinstance(patch, dict):
         raise bad_request(f"error decoding patch: {typed.not_a_map(patch)}")
-    target = with_type(resource, existing)
+    target = resource.with_type(existing)
     if content_type == patches.STRATEGIC:  # into the type, of which kind and version are no fields
         merged = patches.strategic_merge_patch(object_schema(resource), target, patch)
-        return with_type(resource, {name: merged[name] for name in merged.keys() - _TYPE})
+        return resource.with_type({name: merged[name] for name in merged.keys() - _TYPE})
     patched: dict[str, Any] = _PATCHERS[content_type](target, patch)
     return patched
 
