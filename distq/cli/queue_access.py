@@ -9,7 +9,7 @@ from distq.cli.completion import complete_queue
 from distq.config import Settings
 
 if TYPE_CHECKING:
-    from distq.inspector import Inspector, QueueInfo, StreamInfo
+    from distq.inspector import Inspector, QueueInfo
 
 NO_QUEUE = 'nothing was ever added to it. See "distq queues".'
 with_queue = click.argument("queue", shell_complete=complete_queue)
@@ -49,9 +49,3 @@ def exit_if_broken(found: "Sequence[QueueInfo]") -> None:
     broken = [info.name for info in found if info.broken is not None]
     if broken:
         raise click.ClickException(f'cannot read {", ".join(broken)}. See "distq check".')
-
-
-def leaderless_since(streams: "Sequence[StreamInfo]") -> float | None:
-    """Return since when there is no leader; None where there is one, or may be."""
-    gone = [stream.gone_since for stream in streams if stream.gone_since is not None]
-    return max(gone) if gone and len(gone) == len(streams) else None

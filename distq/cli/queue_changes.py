@@ -13,12 +13,12 @@ from distq.cli.audit import DID, audited
 from distq.cli.options import Seconds, command, with_settings
 from distq.cli.output import escape, note, print_json, print_result
 from distq.cli.progress import POLL_INTERVAL, Progress, confirm
-from distq.cli.queue_access import NO_QUEUE, inspector_of, leaderless_since, require_queue, with_queue
+from distq.cli.queue_access import NO_QUEUE, inspector_of, require_queue, with_queue
 from distq.config import Settings
 from distq.wording import age, counted, rfc3339
 
 if TYPE_CHECKING:
-    from distq.inspector import Inspector, TraceEvent
+    from distq.inspector import Inspector, StreamInfo, TraceEvent
 
 _NOT_YET = (
     "it is there once a worker of it runs. To trace it from the first key on, start its worker, "
@@ -112,7 +112,7 @@ def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool, wait: bo
     with audited(inspector.connection, "resync", queue, f"resync {queue}") as did:
         resynced = inspector.resync(queue)
         did(counted(resynced, "resource"))
-    gone_since = leaderless_since(inspector.streams(queue))
+    gone_since = _leaderless_since(inspector.streams(queue))
     if gone_since is not None and not as_json:
         since = age(inspector.now() - gone_since)
         note(f"no leader for {since}: the resync begins when an informer of {queue} leads")
@@ -125,6 +125,12 @@ def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool, wait: bo
         raise click.ClickException(f"not listed within {timeout:g} s: {', '.join(listing)}. It goes on.")
 
 
+def _leaderless_since(streams: "Sequence[StreamInfo]") -> float | None:
+    """Return since when there is no leader; None where there is one, or may be."""
+    gone = [stream.gone_since for stream in streams if stream.gone_since is not None]
+    return max(gone) if gone and len(gone) == len(streams) else None
+
+
 def _wait_until_listed(inspector: "Inspector", queue: str, resynced: int, timeout: float) -> list[str]:
     """Return when all is listed, or the resources that are not when time is up."""
     until = time.monotonic() + timeout
@@ -132,7 +138,7 @@ def _wait_until_listed(inspector: "Inspector", queue: str, resynced: int, timeou
         while True:
             streams = inspector.streams(queue)
             listing = [stream.resource for stream in streams if stream.version is None]
-            led = "" if leaderless_since(streams) is None else "; no leader"
+            led = "" if _leaderless_since(streams) is None else "; no leader"
             progress.show(f"{resynced - len(listing)} of {resynced} listed{led}")
             if not listing or time.monotonic() >= until:
                 return listing
