@@ -19,6 +19,7 @@ from distq.redisio.round_trips import Read, gather
 
 QUEUES_LOOKED_AT = 500
 """Queues of one look."""
+THE_FIRST = QueueNames(limit=QUEUES_LOOKED_AT)
 QUEUES_SHOWN = 100
 _ROWS = 300
 """Failing items of a look, and as many dead ones, shared by its queues."""

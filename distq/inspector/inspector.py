@@ -11,7 +11,7 @@ from itertools import chain, islice
 
 from distq.errors import ConfigError, short_tracebacks
 from distq.inspector import across, past, reading
-from distq.inspector.across import QUEUES_LOOKED_AT, ItemsAcross
+from distq.inspector.across import THE_FIRST, ItemsAcross
 from distq.inspector.choices import (
     BY_HAND,
     STATES,
@@ -101,7 +101,7 @@ class Inspector:
             validate_queue_name(queue)
         return run(self._snapshots, view(self._redis, queue, wanted))
 
-    def failing(self, names: QueueNames = QueueNames(limit=QUEUES_LOOKED_AT)) -> ItemsAcross:  # noqa: B008 - immutable
+    def failing(self, names: QueueNames = THE_FIRST) -> ItemsAcross:
         """Return failing and dead items of many queues: of each the dead, and the newest failures, first.
 
         ``names`` are the queues to look at, 500 by name; the first hundred that have such items are shown.
@@ -109,11 +109,7 @@ class Inspector:
         """
         return run(self._snapshots, across.failing(self._redis, names))
 
-    def find(
-        self,
-        key: str,
-        names: QueueNames = QueueNames(limit=QUEUES_LOOKED_AT),  # noqa: B008 - immutable
-    ) -> ItemsAcross:
+    def find(self, key: str, names: QueueNames = THE_FIRST) -> ItemsAcross:
         """Return the item of a key in each queue that has it, in any state, by point look-ups.
 
         ``names`` and the cost are as for ``failing``. Raises InvalidKey.
