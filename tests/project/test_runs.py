@@ -191,15 +191,27 @@ def test_that_takes_minutes(number):
 """
 
 
-def test_what_may_take_minutes_begins_first(tmp_path: Path) -> None:
+QUICK = """
+import pytest
+
+@pytest.mark.parametrize("number", range(20))
+def test_of_a_turn(number):
+    pass
+"""
+
+
+def test_what_may_take_minutes_begins_first_and_what_is_quick_comes_last(tmp_path: Path) -> None:
     """Each process of a run has its share: the last one would go on alone."""
-    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "workqueue").mkdir(parents=True)
+    (tmp_path / "tests" / "workqueue" / "test_turns.py").write_text(QUICK)
     (tmp_path / "tests" / "test_some.py").write_text(SOME_LONG)
     lines = run(tmp_path, "-v", "-n2", "--dist=worksteal", "tests")
     passed = [re.match(r"\[(gw\d)\].* PASSED .*::(\w+)", line) for line in lines]
     for process in ("gw0", "gw1"):
         own = [each[2] for each in passed if each and each[1] == process]
-        assert [name == "test_that_takes_minutes" for name in own[:3]] == [True, True, False]
+        assert own[:2] == ["test_that_takes_minutes"] * 2
+        assert own[2] == "test_that_takes_a_moment"
+        assert "test_of_a_turn" in own
 
 
 def test_what_the_night_runs_runs_only_if_asked_for(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ _ON_EVERY_API_SERVER = ("tests/client/", "tests/informer/", "tests/leaderelectio
 
 _LONG = 600.0
 """Seconds: a test that has more time than this may take minutes."""
+_QUICK = ("tests/redisio/", "tests/workqueue/")
+"""Suites of thousands of tests, most of which take a moment."""
 
 # how long an example takes says how busy the machine is, and nothing of a promise
 settings.register_profile("busy-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -99,20 +101,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _longest_first(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
-    """Return the items such that each process begins with its share of what may take long.
+    """Return the items such that each process begins with what may take long, and ends with what is quick.
 
-    The processes of a run get equal parts of the list. What takes minutes would run alone at the end if one
-    of them came to it last.
+    The processes of a run get equal parts of the list, and one that has nothing left takes over the end of
+    another's. What takes minutes would run alone at the end if one of them came to it last.
     """
     long = [item for item in items if _time_limit(item) > _LONG]
-    rest = [item for item in items if _time_limit(item) <= _LONG]
-    size, more = divmod(len(rest), processes)
+    others = [item for item in items if _time_limit(item) <= _LONG]
+    quick = [item for item in others if item.nodeid.startswith(_QUICK)]
+    rest = [item for item in others if not item.nodeid.startswith(_QUICK)]
     ordered: list[pytest.Item] = []
     for process in range(processes):
-        begin = process * size + min(process, more)
         ordered += long[process::processes]
-        ordered += rest[begin : begin + size + (process < more)]
+        ordered += _part(rest, process, processes)
+        ordered += _part(quick, process, processes)
     return ordered
+
+
+def _part(items: list[pytest.Item], number: int, count: int) -> list[pytest.Item]:
+    """Return one of so many equal parts."""
+    return items[number * len(items) // count : (number + 1) * len(items) // count]
 
 
 def _time_limit(item: pytest.Item) -> float:

@@ -18,7 +18,7 @@ from tests.support.redis_servers import server_of
 from tests.workqueue.machine import ManyMachine, QueueMachine, examples_of, run
 from tests.workqueue.mutants import MUTANTS, Mutant, planted
 
-pytestmark = pytest.mark.random
+pytestmark = [pytest.mark.random, pytest.mark.timeout(24 * 3600)]
 SEEN_BY_ALL = {
     *("claims", "refused", "resent", "promoted", "revived", "lost", "lost heartbeat", "closed", "crashed"),
     *("suspect alone", "emptying", "suspect passed", "crashes", "forgiven", "terminal", "retries", "parked"),
@@ -28,7 +28,6 @@ SEEN_BY_ALL = {
 
 
 @pytest.mark.conformance("PQ-20", "WQ-13", "RD-15")
-@pytest.mark.timeout(24 * 3600)
 def test_random_calls_do_what_the_specification_says(connection: Connection) -> None:
     """Twelve items, four processes at a time: each reply and all of Redis are as specified."""
     seen: Counter[str] = Counter()
@@ -46,7 +45,6 @@ def never_in(seen: Counter[str]) -> set[str]:
 
 
 @pytest.mark.conformance("PQ-20", "WQ-13", "RD-15")
-@pytest.mark.timeout(24 * 3600)
 def test_random_calls_of_many_items_do_what_the_specification_says(connection: Connection) -> None:
     """Three hundred items: bounded take-back and promotion lose and reorder nothing."""
     run(lambda: ManyMachine(connection, Counter()), examples=examples_of(desk=3, ci=12), steps=60)
