@@ -38,9 +38,9 @@ class ClaimPace:
 
     @property
     def ahead(self) -> int:
-        """Return how many items may be claimed beyond the free slots: two turns have as many at most.
+        """Return how many items may be claimed beyond the free slots: at most what two turns claim.
 
-        While handlers work on those of one turn, the next one is made.
+        So handlers work on the items of one turn while the next one is made.
         """
         if not (self._ahead and self.is_quick):
             return 0
