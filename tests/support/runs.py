@@ -97,35 +97,38 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item.nodeid not in names]
     workers: dict[str, str | int] = getattr(config, "workerinput", {})
     if workers:
-        items[:] = _longest_first(items, int(workers["workercount"]))
+        items[:] = _in_order(items, int(workers["workercount"]))
 
 
-def _longest_first(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
+def _in_order(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
     """Return the items such that each process begins with what may take long, and ends with what is quick.
 
     The processes of a run get equal parts of the list, and one that has nothing left takes over the end of
-    another's. What takes minutes would run alone at the end if one of them came to it last.
+    another's. What takes minutes would run alone at the end if one of them came to it last. What draws keeps
+    a processor busy: it comes later, when the fleets of real processes have ended that begin first.
     """
-    long = [item for item in items if _time_limit(item) > _LONG]
-    others = [item for item in items if _time_limit(item) <= _LONG]
-    quick = [item for item in others if item.nodeid.startswith(_QUICK)]
-    rest = [item for item in others if not item.nodeid.startswith(_QUICK)]
+    groups: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        groups[_when(item)].append(item)
     ordered: list[pytest.Item] = []
     for process in range(processes):
-        ordered += long[process::processes]
-        ordered += _part(rest, process, processes)
-        ordered += _part(quick, process, processes)
+        ordered += groups["first"][process::processes]
+        ordered += _part(groups["then"], process, processes)
+        ordered += groups["later"][process::processes]
+        ordered += _part(groups["last"], process, processes)
     return ordered
+
+
+def _when(item: pytest.Item) -> str:
+    limit = item.get_closest_marker("timeout")
+    if limit and limit.args[0] > _LONG:
+        return "later" if item.get_closest_marker("random") else "first"
+    return "last" if item.nodeid.startswith(_QUICK) else "then"
 
 
 def _part(items: list[pytest.Item], number: int, count: int) -> list[pytest.Item]:
     """Return one of so many equal parts."""
     return items[number * len(items) // count : (number + 1) * len(items) // count]
-
-
-def _time_limit(item: pytest.Item) -> float:
-    marker = item.get_closest_marker("timeout")
-    return float(marker.args[0]) if marker else 0.0
 
 
 def _of_other_servers(items: list[pytest.Item]) -> list[pytest.Item]:
