@@ -52,6 +52,8 @@ def label_selector(selector: str | Labels) -> Callable[[Labels], bool]:
     what is no selector, and for keys and values that no label has. Source: apimachinery labels.Parse.
     """
     tests = [each.test() for each in _requirements(selector)]
+    if len(tests) == 1:  # as most have, and lists test each object
+        return tests[0]
     return lambda labels: all(test(labels) for test in tests)
 
 
