@@ -67,10 +67,11 @@ class CallCombiner:
         """
         if not any(call.turn is not None and call.ahead for call in self._calls.copy()):
             return False
-        own.answered = threading.Lock()
-        own.answered.acquire()
+        answered = threading.Lock()
+        answered.acquire()
+        own.answered = answered  # from here on another thread may release it
         if own.turn is None and own.error is None:
-            own.answered.acquire(timeout=_BACK_WITHIN)
+            answered.acquire(timeout=_BACK_WITHIN)
         return own.turn is not None or own.error is not None
 
     def is_claiming(self) -> bool:

@@ -3,6 +3,8 @@
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import SimpleNamespace
 
 import pytest
 
@@ -70,6 +72,39 @@ def test_a_turn_that_fails_fails_for_the_calls_that_it_took_along(answered: Answ
         with pytest.raises(RedisUnavailable):
             answered.call()
         assert isinstance(first.exception(20), RedisUnavailable)
+
+
+class LateLock:
+    """A lock whose first acquirer is held up until a test lets it go on."""
+
+    def __init__(self, is_about_to: threading.Event, go: threading.Event) -> None:
+        self._lock, self._is_about_to, self._go = threading.Lock(), is_about_to, go
+        self.release = self._lock.release
+
+    def acquire(self, timeout: float = -1) -> bool:
+        """Acquire it, later."""
+        self._is_about_to.set()
+        assert self._go.wait(20)
+        return self._lock.acquire(timeout=timeout)
+
+
+def test_a_turn_ends_well_though_a_call_is_about_to_wait_for_it(
+    answered: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread is not harmed by another one that has not begun to wait: its claims would be lost."""
+    is_about_to, go = threading.Event(), threading.Event()
+    locks = SimpleNamespace(Lock=partial(LateLock, is_about_to, go))
+    monkeypatch.setattr(call_combiner, "threading", locks)
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(answered.call)
+        try:
+            assert is_about_to.wait(20)
+            answered.combiner._calls.remove(answered.about_to_go_on)
+            assert answered.call().dispositions == []
+        finally:
+            go.set()
+        assert first.result(20).dispositions == []
+    assert answered.sizes == [2]
 
 
 def test_a_thread_that_does_not_come_back_delays_no_call() -> None:
