@@ -16,17 +16,23 @@ CLAIM_AHEAD = 0.005
 STALE = 0.025
 """Seconds after which a claimed request that no slot took is released."""
 
+MOST_AHEAD = 2 * TURN_LIMIT
+"""Items that are claimed beyond the free slots at most."""
+
 
 class ClaimPace:
     """Learns how long handlers take, and notices requests that were claimed for slots that did not come free.
 
-    ``ahead`` says whether anything may be claimed beyond the free slots.
+    ``ahead`` says whether anything may be claimed beyond the free slots. Slots may not work at the same time:
+    handlers that compute run one after another. So the most that is claimed ahead falls to a quarter when
+    requests waited for too long, and doubles while all of a turn begin soon.
     """
 
     def __init__(self, concurrency: int, *, ahead: bool) -> None:
         self._concurrency = concurrency
         self._ahead = ahead
         self._typical = math.inf
+        self._most = MOST_AHEAD
         self._submissions: deque[tuple[float, int]] = deque()
         self.submitted = 0
         """How many requests were submitted so far."""
@@ -44,7 +50,7 @@ class ClaimPace:
         """
         if not (self._ahead and self.is_quick):
             return 0
-        return min(int(self._concurrency * CLAIM_AHEAD / max(self._typical, 1e-7)), 2 * TURN_LIMIT)
+        return min(int(self._concurrency * CLAIM_AHEAD / max(self._typical, 1e-7)), self._most)
 
     def want(self, slots: int, in_hand: int) -> int:
         """Return how many items the next turn claims."""
@@ -62,11 +68,14 @@ class ClaimPace:
 
     def is_stale(self, pending: int) -> bool:
         """Return whether requests wait for too long, of ``pending`` ones; then handlers are not quick."""
-        started = self.submitted - pending
-        while self._submissions and self._submissions[0][1] <= started:
-            self._submissions.popleft()
-        if not self._submissions or time.monotonic() - self._submissions[0][0] < STALE:
+        started, now, submissions = self.submitted - pending, time.monotonic(), self._submissions
+        while submissions and submissions[0][1] <= started:
+            submitted_at, _ = submissions.popleft()
+            if now - submitted_at < STALE / 3:  # so twice as many begin in time, too
+                self._most = min(2 * self._most, MOST_AHEAD)
+        if not submissions or now - submissions[0][0] < STALE:
             return False
+        self._most = max(1, self._most // 4)
         self._typical = STALE
         return True
 
