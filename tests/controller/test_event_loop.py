@@ -3,16 +3,20 @@
 import asyncio
 import threading
 import warnings
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from distq.clock import SYSTEM_CLOCK
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
 from distq.controller.worker import event_loop
 from distq.controller.worker.event_loop import EventLoop
-from distq.workqueue.interface import Request
+from distq.controller.worker.loop_executor import LoopExecutor
+from distq.redisio.limits import TURN_LIMIT
+from distq.workqueue.interface import SUCCESS, Request, Settlement
 from distq.workqueue.memory import MemoryQueue
 from tests.support.eventually import eventually
 
@@ -182,6 +186,44 @@ def test_the_loop_is_what_the_policy_makes() -> None:
                 assert isinstance(loop, OwnLoop)
         finally:
             asyncio.set_event_loop_policy(None)
+
+
+def _eager(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> Any:
+    """Run a coroutine at once, as ``asyncio.eager_task_factory`` does, which comes with Python 3.12."""
+    if factory := getattr(asyncio, "eager_task_factory", None):
+        return factory(loop, coroutine, **options)
+    task, outer = asyncio.Task(asyncio.sleep(0), loop=loop), asyncio.current_task(loop)
+    if outer is not None:
+        asyncio.tasks._leave_task(loop, outer)
+    asyncio.tasks._enter_task(loop, task)
+    with suppress(StopIteration):
+        coroutine.send(None)
+    asyncio.tasks._leave_task(loop, task)
+    if outer is not None:
+        asyncio.tasks._enter_task(loop, outer)
+    return task
+
+
+def test_tasks_that_begin_at_once_do_not_begin_within_one_another() -> None:
+    """However many requests wait for a slot, each has its outcome, and no slot is lost."""
+    finished: list[Settlement] = []
+
+    async def reconcile(request: Request) -> None:
+        del request
+
+    loop = EventLoop()
+    with loop as running:
+        running.call_soon_threadsafe(running.set_task_factory, _eager)
+        executor = LoopExecutor(
+            loop, "foos", reconcile, 10, timeout=None, clock=SYSTEM_CLOCK, on_finished=finished.append
+        )
+        executor.start(lambda: None)
+        requests = [Request(str(number)) for number in range(2 * TURN_LIMIT)]
+        executor.submit(requests)
+        eventually(lambda: len(finished) == len(requests))
+        running.call_soon_threadsafe(running.set_task_factory, None)
+        executor.close()
+    assert all(settlement.outcome is SUCCESS for settlement in finished)
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])

@@ -25,7 +25,7 @@ class LoopExecutor(Executor):
         """Use the loop, which starts with its first user; dispatch in a thread of its own."""
         self._backlog: deque[Request] = deque()
         self._running: dict[int, tuple[Request, asyncio.Task[Any]]] = {}
-        self._free = self._concurrency
+        self._free, self._is_filling = self._concurrency, False
         self._loop = self._event_loop.enter()
         threading.Thread(target=dispatch, name=f"{self._name}-dispatcher", daemon=True).start()
 
@@ -62,6 +62,10 @@ class LoopExecutor(Executor):
         self._event_loop.leave()
 
     def _fill(self) -> None:
+        """Give free slots what waits; once only, where tasks begin and may end within ``create_task``."""
+        if self._is_filling:
+            return
+        self._is_filling = True
         try:
             while self._free:
                 request = self._backlog.popleft()
@@ -69,6 +73,8 @@ class LoopExecutor(Executor):
                 self._loop.create_task(self._handle(request))
         except IndexError:
             pass
+        finally:
+            self._is_filling = False
 
     async def _handle(self, request: Request) -> None:
         task, place = asyncio.current_task(self._loop), id(request)
