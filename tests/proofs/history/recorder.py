@@ -62,13 +62,16 @@ class Recorder:
             self.start()
 
     def finish(self) -> list[Segment]:
-        """Read the rest, copy the queue as it is then, switch the trace off, and return all segments."""
+        """Read the rest, copy the queue as it is then, switch the trace off, and return all segments.
+
+        Raises RedisError: call again later.
+        """
         state, line = self._copy()
         self.poll()
+        switch_off(self.store)  # before anything changes here: the caller may have to try again
         segment = self._segments[-1]
         segment.entries = segment.entries[: self._lines.index(line) + 1]
         segment.final = state
-        switch_off(self.store)
         return self._segments
 
     def _copy(self, *before: Sequence[Argument]) -> tuple[RedisState, Line]:

@@ -1,18 +1,21 @@
 """Segments of the trace, acks and handlers' runs: what the checker makes of them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from distq.errors import RedisUnavailable
 from distq.redisio import trace
-from distq.redisio.connection import Connection
+from distq.redisio.connection import Argument, Connection
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.interface import Settlement, Success
 from distq.workqueue.queue import Queue
 from tests.proofs.history import Ack, Interval, Recorder, check, read_intervals
 from tests.proofs.history.loads import BEGIN, SECOND
+from tests.proofs.history.recorder import Line
 from tests.proofs.history.records import Segment
+from tests.workqueue.redis_state import RedisState
 from tests.workqueue.test_history import Copy
 
 one_server = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
@@ -167,6 +170,30 @@ def test_without_runs_the_claims_of_the_trace_count(segments: list[Segment]) -> 
     assert check(segments, acks=[Ack("a", 5.0, 6.0), Ack("later", 5.0, 6.0), Ack("dies", 5.0, 6.0)]) == []
     (violation,) = check(segments, acks=[Ack("unheard of", 5.0, 6.0)])
     assert violation.invariant == "S3"
+
+
+@one_server
+def test_an_end_that_failed_is_repeated(
+    recorder: Recorder, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was called between its copy and its read is part of the record when it is ended again."""
+    copy = recorder._copy
+
+    def slow_copy(*before: Sequence[Argument]) -> tuple[RedisState, Line]:
+        copied = copy(*before)
+        process(queue, "meanwhile")
+        return copied
+
+    def fail(store: QueueStore) -> None:
+        raise RedisUnavailable(f"{store.name}: no answer")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(recorder, "_copy", slow_copy)
+        failing.setattr("tests.proofs.history.recorder.switch_off", fail)
+        with pytest.raises(RedisUnavailable):
+            recorder.finish()
+    process(queue, "after")
+    assert check(recorder.finish()) == []
 
 
 @one_server
