@@ -155,7 +155,8 @@ class Exchange(HTTPConnection):
                 f"cannot send {method} {url!r:.80}: strange characters in a header. Correct it."
             )
         self._asked = {"request_method": method, "request_url": url, **options}
-        if self.sock.gettimeout() != self.timeout:  # else to set it is a call of the system
+        # to set the timeout that it has is a call of the system, too; pyOpenSSL's socket does not know it
+        if getattr(self.sock, "gettimeout", float)() != self.timeout:
             self.sock.settimeout(self.timeout)
         self.sock.sendall("\r\n".join([*lines, "\r\n"]).encode() + (body or b""))
 

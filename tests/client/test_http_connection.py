@@ -7,8 +7,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+import urllib3
 
 from distq.client import Client
 from distq.errors import ApiError, ConfigError, NotFound, TooManyRequests
@@ -362,6 +364,32 @@ def test_an_answer_that_drips_does_not_outlive_the_timeout(
         with pytest.raises(ApiError, match="silence for too long") as caught:
             client.request("GET", "/api", timeout=0.3, max_bytes=max_bytes)
     assert caught.value.status == 0
+
+
+class OtherSocket:
+    """A socket as pyOpenSSL's, which has no ``gettimeout``."""
+
+    def __init__(self, real: socket.socket) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "gettimeout":
+            raise AttributeError(name)
+        return getattr(self._real, name)
+
+
+def test_a_socket_need_not_know_its_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another library of the process may have put pyOpenSSL's in the place of Python's own."""
+    connect = urllib3.util.connection.create_connection
+
+    def create_connection(*where: Any, **how: Any) -> OtherSocket:
+        return OtherSocket(connect(*where, **how))
+
+    monkeypatch.setattr(urllib3.util.connection, "create_connection", create_connection)
+    answer = OK + b"Content-Length: 2\r\n\r\nok"
+    with client_of(tmp_path, answer, answer) as (client, script):
+        assert [client.request("GET", "/api") for _ in range(2)] == [b"ok", b"ok"]
+    assert script.connections == 1
 
 
 @pytest.mark.parametrize("strange", ["text\r\nX-Evil: 1", "text\x00", "té"])
