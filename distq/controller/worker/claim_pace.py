@@ -16,7 +16,7 @@ CLAIM_AHEAD = 0.005
 STALE = 0.025
 """Seconds after which a claimed request that no slot took is released."""
 
-MOST_AHEAD = 2 * TURN_LIMIT
+TWO_TURNS = 2 * TURN_LIMIT
 """Items that are claimed beyond the free slots at most."""
 
 
@@ -32,7 +32,7 @@ class ClaimPace:
         self._concurrency = concurrency
         self._ahead = ahead
         self._typical = math.inf
-        self._most = MOST_AHEAD
+        self._most = TWO_TURNS
         self._submissions: deque[tuple[float, int]] = deque()
         self.submitted = 0
         """How many requests were submitted so far."""
@@ -72,7 +72,7 @@ class ClaimPace:
         while submissions and submissions[0][1] <= started:
             submitted_at, _ = submissions.popleft()
             if now - submitted_at < STALE / 3:  # so twice as many begin in time, too
-                self._most = min(2 * self._most, MOST_AHEAD)
+                self._most = min(2 * self._most, TWO_TURNS)
         if not submissions or now - submissions[0][0] < STALE:
             return False
         self._most = max(1, self._most // 4)
