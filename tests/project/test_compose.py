@@ -65,15 +65,16 @@ def test_the_dashboard_has_a_network_and_a_login_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["informer", "worker", "dashboard"])
-def test_commands_are_distqs(name: str) -> None:
+def test_commands_are_distqs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each command line is one that distq understands, with settings that it accepts."""
     service = SERVICES[name]
+    monkeypatch.setenv("KUBECONFIG", "")  # the option sets it
     command, *arguments = [word.replace("/kubeconfig", str(KUBECONFIG)) for word in service["command"]]
     parameters = parse(distq.commands[command], arguments)
     Settings.from_env(service["environment"])
     if "target" in parameters:
         assert [controller.name for controller in load_program(parameters["target"]).controllers] == ["foos"]
-        assert parameters["kubeconfig"] == str(KUBECONFIG)
+        assert os.environ["KUBECONFIG"] == str(KUBECONFIG)
 
 
 def test_the_default_cluster_is_the_emulated_one(monkeypatch: pytest.MonkeyPatch) -> None:
