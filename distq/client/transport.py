@@ -58,7 +58,7 @@ class Transport:
         self._host = urllib3.util.parse_url(self.server).netloc or ""
         self._pool = self._new_pool()
         self._credentials_lock = threading.Lock()
-        self._authorized: tuple[Mapping[str, str], float] = {}, 0.0
+        self._shared_authorization: tuple[Mapping[str, str], float] = {}, 0.0
 
     def ask(
         self,
@@ -113,11 +113,11 @@ class Transport:
 
     def _authorization(self, what: str) -> Mapping[str, str]:
         """Return the header with the token; the package refreshes it here, in one thread at a time."""
-        headers, until = self._authorized
+        headers, until = self._shared_authorization
         if time.monotonic() < until:
             return headers
         headers = self._newest_authorization(what)
-        self._authorized = headers, time.monotonic() + _AUTHORIZED_FOR
+        self._shared_authorization = headers, time.monotonic() + _AUTHORIZED_FOR
         return headers
 
     def _newest_authorization(self, what: str) -> Mapping[str, str]:

@@ -15,7 +15,7 @@ class Slots:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, concurrency: int, seconds: float) -> None:
         self.seconds = seconds
         self.released = 0
-        self.pace = ClaimPace(concurrency, ahead=True)
+        self.pace = ClaimPace(concurrency, claims_ahead=True)
         self._concurrency = concurrency
         self._now = 1000.0
         self._pending = 0

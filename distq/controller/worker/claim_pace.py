@@ -23,14 +23,14 @@ TWO_TURNS = 2 * TURN_LIMIT
 class ClaimPace:
     """Learns how long handlers take, and notices requests that were claimed for slots that did not come free.
 
-    ``ahead`` says whether anything may be claimed beyond the free slots. Slots may not work at the same time:
-    handlers that compute run one after another. So the most that is claimed ahead falls to a quarter when
-    requests waited for too long, and doubles while all of a turn begin soon.
+    ``claims_ahead`` says whether anything may be claimed beyond the free slots. Slots may not work at the
+    same time: handlers that compute run one after another. So the most that is claimed ahead falls to a
+    quarter when requests waited for too long, and doubles while all of a turn begin soon.
     """
 
-    def __init__(self, concurrency: int, *, ahead: bool) -> None:
+    def __init__(self, concurrency: int, *, claims_ahead: bool) -> None:
         self._concurrency = concurrency
-        self._ahead = ahead
+        self._claims_ahead = claims_ahead
         self._typical = math.inf
         self._most = TWO_TURNS
         self._submissions: deque[tuple[float, int]] = deque()
@@ -48,7 +48,7 @@ class ClaimPace:
 
         So handlers work on the items of one turn while the next one is made.
         """
-        if not (self._ahead and self.is_quick):
+        if not (self._claims_ahead and self.is_quick):
             return 0
         return min(int(self._concurrency * CLAIM_AHEAD / max(self._typical, 1e-7)), self._most)
 

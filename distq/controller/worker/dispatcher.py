@@ -98,7 +98,8 @@ class Dispatcher:
         self._finished: deque[Settlement] = deque()
         self._in_hand = 0
         # what is claimed ahead counts for the fleet
-        self._pace = ClaimPace(self._concurrency, ahead=self._fleet_concurrency is None and per_flow is None)
+        is_limited = self._fleet_concurrency is not None or per_flow is not None
+        self._pace = ClaimPace(self._concurrency, claims_ahead=not is_limited)
         self._changed = threading.Event()
         self._waiting_for: Literal["", "results", "work"] = ""
         self._enough = 0

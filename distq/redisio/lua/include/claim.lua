@@ -30,8 +30,8 @@ if #popped > 0 then
     -- backwards: keys often come in their order, and Redis looks for the place in a small set from its beginning
     hold[i + 2], hold[i + 3] = number, popped[last + 1 - i]
   end
-  -- Redis searches a small hash from its beginning for each field that it sets. A field that is too long for a small
-  -- hash makes it a table, which it stays until it is empty.
+  -- Redis searches a small hash from its beginning for each field that it sets. So a claim of more than 32 items sets a
+  -- field that is longer than the 64 bytes of a small hash: that makes it a table, which it stays until it is empty.
   local no_item = #popped > 64 and string.rep('\0', 65)
   if no_item then claim[last + 4], claim[last + 5] = no_item, '' end
   call(unpack(claim))
