@@ -189,7 +189,7 @@ def _judge(stage: Stage, fault: Fault, row: Row) -> None:
         row.wrong.append(f"{len(pairs)} overlaps: {pairs[0].one} and {pairs[0].other}")
     if stage.limit is not None:
         _judge_limit(stage, row, runs, stage.limit)
-    if stale := judge.stale_fences(runs):
+    if stale := judge.stale_fences(runs, row.permitted_overlap):
         row.wrong.append(f"{len(stale)} fences did not grow: {stale[0]}")
     try:
         if (

@@ -122,13 +122,18 @@ def zombies(attempts: Iterable[Attempt], reconciles: Iterable[Reconcile]) -> lis
     ]
 
 
-def stale_fences(reconciles: Iterable[Reconcile]) -> list[Reconcile]:
-    """Return the runs whose fence is no higher than that of a run of the key that had ended before."""
+def stale_fences(reconciles: Iterable[Reconcile], overlap: float = 0.0) -> list[Reconcile]:
+    """Return the runs whose fence is no higher than that of a run of the key that had ended before.
+
+    Where two runs may overlap for so many seconds, because Redis forgot the earlier claim, the run of that
+    claim may as well begin once the later one is over, and in that time.
+    """
     found: list[Reconcile] = []
     by_key: defaultdict[tuple[str, str], list[Reconcile]] = defaultdict(list)
     for run in sorted(reconciles, key=lambda run: run.began):
         earlier = by_key[run.queue, run.key]
-        if any(each.fence >= run.fence for each in earlier if _end(each) < run.began):
+        over = [each for each in earlier if _end(each) < run.began and run.began - each.began >= overlap]
+        if any(each.fence >= run.fence for each in over):
             found.append(run)
         earlier.append(run)
     return found

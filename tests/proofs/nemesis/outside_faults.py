@@ -51,7 +51,7 @@ def _unread(process: FleetProcess) -> Iterator[None]:
 def _ends(stage: Stage, process: FleetProcess) -> None:
     """Tell a process to end, and see that it does, and well."""
     process.terminate()
-    stage.until(process.has_ended, f"{process.name} ends", within=GRACE)
+    stage.until(process.has_ended, f"{process.name} ends", within=GRACE + stage.lateness.slack())
     if process.status:
         stage.surprises.append(f"{process.name} ended with {process.status}")
 

@@ -33,8 +33,10 @@ GREEDY = Path("../greedy")
 """There once an item held the interpreter: each file system has it once."""
 HURRY, STEP = Path("../hurry"), 0.1
 """The file is there while no load is wanted; what takes long then ends within so many seconds."""
-LINES, LENGTH = 6000, 1000
-"""Lines of a function that says much, and letters of each: more than may wait until they are written."""
+LINES, LENGTH = 600, 10_000
+"""Lines of a function that says much, and letters of each: more than may wait until they are written.
+
+The lines are few and long, so that a busy machine has time for them within a claim."""
 
 RAISED: dict[str, type[BaseException]] = {
     kind.__name__: kind

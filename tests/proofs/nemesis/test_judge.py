@@ -114,6 +114,14 @@ def test_fences_grow() -> None:
     assert not judge.stale_fences([RUN, replace(stale, fence=2)])
 
 
+def test_a_claim_that_redis_forgot_may_run_late_for_as_long_as_two_may_overlap() -> None:
+    """Its process learns of it by the next heartbeat, and may begin it before that."""
+    late = replace(RUN, fence=RUN.fence - 1, began=RUN.began + 2.0, ended=RUN.began + 3.0)
+    short = replace(RUN, ended=RUN.began + 0.5)
+    assert not judge.stale_fences([short, late], 2.5)
+    assert judge.stale_fences([short, late], 2.0) == [late]
+
+
 def test_all_is_healed_when_the_last_of_what_was_owed_began() -> None:
     """Adds, changes, and what was cut off; and when adds are acknowledged again."""
     add = Add("one", asked=9.0, answered=9.1)
