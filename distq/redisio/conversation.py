@@ -9,9 +9,13 @@ from redis.connection import AbstractConnection
 
 from distq.redisio import wrong_type
 from distq.redisio.error_mapping import concerns_one_key
+from distq.redisio.kernel_timeout import wait_in_kernel, wait_in_python
 
 _Word = str | bytes | int | float
 _NUMBERS = {int, float}
+
+_MAY_WAIT = 16 * 1024
+"""Bytes; more may have to wait until the server has read some of them."""
 
 
 def converse(
@@ -31,7 +35,12 @@ def converse(
         raise redis.DataError(f"{odd!r:.80} is neither text nor a number") from None
     if packed[1:]:  # redis-py would send each alone, and the server would wake up for each
         packed = [b"".join(packed)]
-    connection.send_packed_command(packed, check_health=connection.health_check_interval > 0)
+    if len(packed[0]) > _MAY_WAIT:
+        wait_in_python(connection)
+        connection.send_packed_command(packed)
+        wait_in_kernel(connection)
+    else:
+        connection.send_packed_command(packed, check_health=connection.health_check_interval > 0)
     replies: list[Any] = []
     refusal, of_one_key = None, False
     for _ in commands:

@@ -14,6 +14,7 @@ from redis.connection import SSLConnection
 
 from distq.errors import ConfigError, DistqError, RedisError, RedisUnavailable
 from distq.redisio.address import Address
+from distq.redisio.kernel_timeout import is_silence
 from distq.redisio.redis_url import shown
 
 SILENCE_TIMEOUT = 3.0
@@ -40,7 +41,7 @@ def explain(error: RedisError, address: Address) -> DistqError:
     if encrypted and _speaks_plainly(address):
         return ConfigError(f"no TLS at {place}: that port answers without it. Use redis{kind}:// there.")
     # a server that waits for TLS closes the connection instead
-    silent = isinstance(error.__context__, redis.TimeoutError)
+    silent = is_silence(error.__context__)
     if not encrypted and not silent and _speaks_tls(address):
         return ConfigError(f"TLS only at {place}: that port takes nothing else. Use rediss{kind}:// there.")
     return error

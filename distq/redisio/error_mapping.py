@@ -11,6 +11,7 @@ from redis import exceptions
 from distq.errors import RedisError, RedisRefused, RedisUnavailable
 from distq.redisio import wrong_type
 from distq.redisio.address import Address, NoPassword
+from distq.redisio.kernel_timeout import is_silence
 from distq.redisio.unknown_place import UnknownPlace
 
 _COMES_BACK = re.compile(
@@ -146,7 +147,7 @@ def _cause(error: BaseException) -> str:
         inner = inner.__cause__ or inner.__context__
     if "reading" in str(error):  # it timed out, or found an empty socket: BlockingIOError
         return "connected, but no answer"
-    if isinstance(error, redis.TimeoutError):
+    if is_silence(error):
         return "no answer in time"
     return _one_line(error).lower() or type(error).__name__
 

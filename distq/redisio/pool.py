@@ -13,6 +13,8 @@ from contextlib import suppress
 import redis
 from redis.connection import AbstractConnection
 
+from distq.redisio.kernel_timeout import wait_in_kernel
+
 _FRESH = 1.0
 """Seconds for which a connection that rests is not asked whether the server closed it.
 
@@ -70,6 +72,7 @@ def _refresh(connection: AbstractConnection) -> None:
         connection.connect()
         if _is_stale(connection):
             raise redis.ConnectionError("the server sends data without a request")
+    wait_in_kernel(connection)
 
 
 def _is_stale(connection: AbstractConnection) -> bool:

@@ -450,3 +450,21 @@ def test_a_timeout_ends_the_wait_for_a_silent_server(start_server: StartServer) 
         connection.execute("PING")
     assert time.monotonic() - began < 4
     connection.close()
+
+
+def test_a_timeout_ends_a_large_command_that_a_silent_server_does_not_read(start_server: StartServer) -> None:
+    """As a whole, though its first parts go into buffers; and small ones are bounded again after it."""
+    server = start_server()
+    connection = Connection(server.url).with_timeout(0.5)
+    connection.execute("SET", "large", b"x" * 1_000_000)
+    os.kill(server.pid, 19)
+    began = time.monotonic()
+    with pytest.raises(RedisUnavailable, match="no answer in time"):
+        connection.execute("SET", "large", b"x" * 50_000_000)
+    assert time.monotonic() - began < 4
+    os.kill(server.pid, 18)
+    connection.execute("SET", "large", b"x" * 1_000_000)
+    os.kill(server.pid, 19)
+    with pytest.raises(RedisUnavailable, match="connected, but no answer"):
+        connection.execute("GET", "small")
+    connection.close()

@@ -1,0 +1,44 @@
+"""The time that a server gets to answer, kept by the kernel instead of Python.
+
+A socket of Python with a timeout asks the kernel twice for each read and each write: whether it may, and to
+do it. Each time the thread lets go of the interpreter and has to get it back, which with eight busy threads
+costs more than all else of a call. A socket that blocks is asked once, and the kernel ends its waits as well.
+TLS is left as it is: OpenSSL would go on waiting.
+"""
+
+import socket
+import struct
+from typing import cast
+
+import redis
+from redis.connection import AbstractConnection
+
+
+def wait_in_kernel(connection: AbstractConnection) -> None:
+    """Let the kernel end what waits on a connection, which is connected, after its timeout."""
+    sock: object = connection._sock  # noqa: SLF001  # redis-py offers no other way
+    seconds = cast("float | None", connection.socket_timeout)
+    if type(sock) is not socket.socket or not seconds or sock.gettimeout() is None:
+        return
+    whole = int(seconds)
+    timeval = struct.pack("@ll", whole, max(int((seconds - whole) * 1e6), 0 if whole else 1))  # 0 is for ever
+    try:
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            sock.setsockopt(socket.SOL_SOCKET, option, timeval)
+    except OSError:  # the kernel has another layout of it, or none: Python's timeout stays
+        return
+    sock.settimeout(None)
+
+
+def wait_in_python(connection: AbstractConnection) -> None:
+    """Let Python bound the next send as a whole; the kernel bounds each part that a full buffer takes."""
+    sock: socket.socket | None = connection._sock  # noqa: SLF001
+    if sock is not None:
+        sock.settimeout(connection.socket_timeout)
+
+
+def is_silence(error: BaseException | None) -> bool:
+    """Return whether redis-py's error means that no answer came in time."""
+    return isinstance(error, redis.TimeoutError) or (
+        error is not None and isinstance(error.__context__, BlockingIOError)
+    )
