@@ -137,10 +137,11 @@ class HandleSession(Protocol):
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Release the claims of a turn whose caller was interrupted."""
 
-    def wait(self, seconds: float, at_most: float | None = None) -> None:
+    def wait(self, seconds: float, at_most: float | None = None, want: int = 1) -> None:
         """Sleep until there may be work or ``interrupt`` is called, at most ``at_most`` seconds.
 
         ``seconds`` is the wait that the last turn returned. Threads that wait together may share it.
+        Up to ``want`` items may be claimed as it ends, for the next turn.
         """
 
     def interrupt(self) -> None:

@@ -336,9 +336,13 @@ class QueueHandle(Producer):
                 key = settlement.request.key
                 _logger.warning("queue %s: %s not settled: its claim had ended", self.name, key)
 
-    def wait(self, seconds: float) -> None:
-        """Sleep until work may have come, ``interrupt`` was called, or ``seconds`` went by."""
-        run_apart(self._session.wait, validate_timeout(seconds), interrupt=self._session.interrupt)
+    def wait(self, seconds: float, want: int = 1) -> None:
+        """Sleep until work may have come, ``interrupt`` was called, or ``seconds`` went by.
+
+        As it comes, up to ``want`` items may be claimed, which the next turn returns.
+        """
+        seconds = validate_timeout(seconds)
+        run_apart(self._session.wait, seconds, None, want, interrupt=self._session.interrupt)
 
     def announce_stop(self) -> None:
         """Announce that this process is stopping: if it is killed before its end, that counts as no crash."""

@@ -360,8 +360,11 @@ class TurnQueue(WorkQueue, Protocol):
         not answer: call again with the same settlements; nothing happens twice.
         """
 
-    def wait(self, seconds: float) -> None:
-        """Sleep until work may have come, ``interrupt`` was called, or ``seconds`` went by."""
+    def wait(self, seconds: float, want: int = 1) -> None:
+        """Sleep until work may have come, ``interrupt`` was called, or ``seconds`` went by.
+
+        As it comes, up to ``want`` items may be claimed, which the next turn returns.
+        """
 
     def interrupt(self) -> None:
         """End a running or the next ``wait`` at once; safe from any thread."""

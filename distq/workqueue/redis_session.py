@@ -15,6 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 from distq.errors import DistqError, RedisError, RedisUnavailable
 from distq.redisio.queue_store import QueueStore
@@ -57,8 +58,6 @@ class RedisSession:
         self._settings = settings
         self._on_cancel = on_cancel
         self._stopped = False
-        self._wanted = 0
-        """How many claims the thread wanted that made the last turn: other threads wait for their own."""
         self._begin()
         _sessions.add(self)
 
@@ -127,20 +126,22 @@ class RedisSession:
                 if may_change:
                     self._release_spare()
 
-    def wait(self, seconds: float, at_most: float | None = None) -> None:
+    def wait(self, seconds: float, at_most: float | None = None, want: int = 1) -> None:
         """Sleep until there may be work, at most ``at_most`` seconds.
 
         One thread sleeps on Redis for all, for ``seconds`` at most; the others wait until they take over.
+        Redis claims up to ``want`` items as the sleep ends: for this thread, since others wait for their own.
         """
         for_work = not (self.ledger.draining or self.client.ownership.waits)
-        self._sleeper.wait(seconds, at_most, for_work=for_work, follow_up=lambda: self._follow_up(seconds))
+        follow_up = partial(self._follow_up, want, seconds)
+        self._sleeper.wait(seconds, at_most, for_work=for_work, follow_up=follow_up)
 
-    def _follow_up(self, seconds: float) -> FollowUp | None:
+    def _follow_up(self, want: int, seconds: float) -> FollowUp | None:
         """Let Redis claim as the wait ends, unless this session may have something to settle before."""
         with self._changing(timeout=0) as may_change:
-            if not may_change or self.ledger.held or self._stopped or not self._wanted:
+            if not may_change or self.ledger.held or self._stopped or want <= 0:
                 return None
-            return self.client.follow_up(self._wanted, seconds)
+            return self.client.follow_up(want, seconds)
 
     def interrupt(self) -> None:
         """End the running waits, or the next one, at once."""
@@ -221,7 +222,6 @@ class RedisSession:
         """Settle the entries of all calls, claim the items they lack beyond the spare ones, and answer."""
         ledger, client = self.ledger, self.client
         entries, want, ahead = list[Entry](), 0, 0
-        self._wanted = calls[0].want
         for call in calls:
             entries += call.entries
             want, ahead = want + call.want, ahead + call.ahead

@@ -23,7 +23,7 @@ class Slots:
 
     def turn(self) -> int:
         """Claim what the pace wants, run handlers until the next turn is due, and return what it claimed."""
-        want = self.pace.want(self._concurrency, self._pending)
+        want = self.pace.want(self._concurrency, self._pending, settles=True)
         self.pace.submit(want)
         self._pending += want
         while self._pending > self.pace.ahead // 2:
@@ -64,3 +64,12 @@ def test_handlers_that_become_quicker_get_more_again(monkeypatch: pytest.MonkeyP
     for _ in range(20):
         slots.turn()
     assert slots.pace.ahead == 2 * TURN_LIMIT
+
+
+def test_only_a_turn_that_settles_claims_ahead() -> None:
+    """So of what comes all at once, each idle worker has its part."""
+    pace = ClaimPace(8, claims_ahead=True)
+    pace.learn([0.005] * 50)
+    assert pace.want(8, 0, settles=False) == 8
+    assert pace.want(8, 8, settles=False) == 0
+    assert pace.want(8, 7, settles=True) == 1 + pace.ahead > 8

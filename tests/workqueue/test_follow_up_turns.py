@@ -8,6 +8,7 @@ import pytest
 
 from distq.errors import ShutDown
 from distq.redisio.connection import Connection
+from distq.redisio.keys import queue_key
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
@@ -75,6 +76,19 @@ def queue(connection: Connection) -> Queue:
     return Queue("foos", connection)
 
 
+def test_redis_claims_as_many_as_the_wait_has_room_for(
+    waiting: Waiting, queue: Queue, connection: Connection
+) -> None:
+    """Whatever the turn before wanted: other handles get the rest."""
+    turn = waiting.queue.turn([], 250)
+    waiting._thread = threading.Thread(target=waiting.queue.wait, args=(turn.wait, 2))
+    waiting.wait()
+    queue.add("a", "b", "c")
+    waiting._thread.join(SOON)
+    assert connection.execute("ZCARD", queue_key("foos", "processing")) == 2
+    assert len(waiting.queue.turn([], 2).requests) == 2
+
+
 def test_an_idle_handle_claims_without_asking_again(waiting: Waiting, queue: Queue) -> None:
     """The item comes with the end of the pop: no round trip follows it."""
     for _ in range(5):  # a poll may end in between, which sends another turn
@@ -132,12 +146,12 @@ def test_a_handle_that_holds_an_item_sends_none(waiting: Waiting, queue: Queue) 
     queue.add("held")
     assert waiting.queue.get(0).key == "held"
     session = waiting.queue._session
-    assert session._follow_up(1.0) is None
+    assert session._follow_up(1, 1.0) is None
 
 
 def _make_follow_up(handle: Queue, connection: Connection, *, until: float) -> None:
     """Let Redis make the follow-up turn of a handle, which may come until so many seconds from now."""
-    follow_up = handle._session._follow_up(3.0)
+    follow_up = handle._session._follow_up(1, 3.0)
     assert follow_up is not None
     latest = round((connection.now() + until) * 1e6)
     words = [
@@ -164,8 +178,8 @@ def test_a_process_that_was_gone_for_long_claims_nothing_by_it(
 def test_a_turn_may_come_a_second_after_the_planned_end_of_the_wait(queue: Queue) -> None:
     """No turn follows a long wait, as large fleets have them: the pop may end much later."""
     last = queue.turn([], 3)
-    assert queue._session._follow_up(4.1) is None
-    follow_up = queue._session._follow_up(3.0)
+    assert queue._session._follow_up(1, 4.1) is None
+    follow_up = queue._session._follow_up(3, 3.0)
     assert follow_up is not None
     assert f"3 until {last.fence + 4_000_000}" in follow_up.command
     queue.close()
@@ -176,7 +190,7 @@ def test_no_turn_follows_a_wait_where_a_test_gives_the_time(connection: Connecti
     queue = Queue("foos", connection)
     queue.turn([], 1)
     connection.server_time = 1_795_000_000_000_000
-    assert queue._session._follow_up(1.0) is None
+    assert queue._session._follow_up(1, 1.0) is None
     connection.server_time = 0
     queue.close()
 

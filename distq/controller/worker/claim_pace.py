@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from distq.redisio.limits import TURN_LIMIT
 
-QUICK = 0.001
-"""Seconds; handlers that take less on average are fed ahead."""
+QUICK = 0.02
+"""Seconds; handlers that take less on average are fed ahead: so a turn settles and claims several items."""
 
-CLAIM_AHEAD = 0.005
+CLAIM_AHEAD = 0.01
 """Seconds of work that may be claimed beyond the free slots."""
 
 STALE = 0.025
@@ -52,9 +52,12 @@ class ClaimPace:
             return 0
         return min(int(self._concurrency * CLAIM_AHEAD / max(self._typical, 1e-7)), self._most)
 
-    def want(self, slots: int, in_hand: int) -> int:
-        """Return how many items the next turn claims."""
-        return max(0, min(TURN_LIMIT, slots + self.ahead - in_hand))
+    def want(self, slots: int, in_hand: int, *, settles: bool) -> int:
+        """Return how many items the next turn claims.
+
+        Only one that ``settles`` claims ahead: of what comes all at once, each idle worker has its part.
+        """
+        return max(0, min(TURN_LIMIT, slots + (self.ahead if settles else 0) - in_hand))
 
     def submit(self, requests: int) -> None:
         """Note that so many requests wait for slots from now on."""

@@ -35,6 +35,9 @@ from distq.workqueue.interface import Release, Request, Settlement
 CANCEL_TIME = 1.0
 """Seconds that cancelled async handlers get to clean up once the grace period is over."""
 
+SOON = 0.001
+"""Seconds that quick handlers get for a result before Redis is waited for: to end a wait there costs more."""
+
 UNHEEDED = 10.0
 """Seconds past the timeout, when they are asked to stop, until reconciles that have all slots are a reason to
 start the process again."""
@@ -270,7 +273,7 @@ class Dispatcher:
         settlements = self._collect() if self._finished else []
         if self._in_hand:
             self._settle(self._release_stale())
-        want = self._pace.want(self._slots(), self._in_hand)
+        want = self._pace.want(self._slots(), self._in_hand, settles=bool(settlements))
         wait = None
         if settlements or want:
             turn = self._turns.make(settlements, want)
@@ -296,9 +299,9 @@ class Dispatcher:
         if pending > self._enough:
             self._wait_for_results(CLAIM_AHEAD)
         elif wait is None:
-            if not self._pace.want(self._slots(), self._in_hand):
+            if self._in_hand >= self._slots():
                 self._wait_for_results(CLAIM_AHEAD if pending else overdue)
-        elif not (self._in_hand and self._pace.is_quick and self._wait_for_results(QUICK)):
+        elif not (self._in_hand and self._pace.is_quick and self._wait_for_results(SOON)):
             self._wait_for_work(min(wait, overdue))
 
     def _wait_for_results(self, seconds: float) -> bool:
@@ -317,7 +320,7 @@ class Dispatcher:
         self._waiting_for = "work"
         if not self._finished:
             self._busy_since = math.inf
-            self._queue.wait(seconds)
+            self._queue.wait(seconds, self._slots() - self._in_hand)
             self._busy_since = time.monotonic()
         self._waiting_for = ""
 

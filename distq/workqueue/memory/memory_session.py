@@ -161,7 +161,7 @@ class MemorySession:
 
     # Waiting
 
-    def wait(self, seconds: float, at_most: float | None = None) -> None:
+    def wait(self, seconds: float, at_most: float | None = None, want: int = 1) -> None:  # noqa: ARG002
         """Sleep until something changed since this thread's last turn, or ``interrupt``, or ``seconds``."""
         engine = self._engine
         with engine.lock:

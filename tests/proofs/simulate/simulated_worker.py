@@ -156,7 +156,7 @@ class SimulatedWorker:
         self._settlements = []
         self._waiting += [Reconcile(request, moment) for request in turn.requests]
         if want and not turn.requests:
-            self._follow_up = self.session._follow_up(turn.wait)
+            self._follow_up = self.session._follow_up(want, turn.wait)
 
     def _end_wait(self, choice: float) -> None:
         """Let Redis make the turn behind the pop; or the connection is lost, before that or after it."""
