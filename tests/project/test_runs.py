@@ -71,7 +71,7 @@ def test_what_is_left_out_is_one_line_a_part(tmp_path: Path) -> None:
     assert "    3  no zookeeper: apt-get install zookeeper" in printed
     assert "    1  no zookeeper-shell: apt-get install zookeeper" in printed
     assert "    1  slow, run by CI: pytest -m slow, or name the file" in printed
-    assert "drew little: CI takes 7,000 steps a server" in printed
+    assert "drew little: CI takes 5,000 steps a server" in printed
     assert "1 passed, 5 skipped" in printed[-1]
 
 

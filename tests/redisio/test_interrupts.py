@@ -21,6 +21,7 @@ CONNECT = (
     "servers",
     "address",
     "conversation",
+    "kernel_timeout",
     "sentinels",
     "cluster",
     "retry",
@@ -89,7 +90,7 @@ def _stale(make: Make, other: Connection) -> Connection:
         pytest.param(_closed, TimeoutError, 5, marks=pytest.mark.slow),
         (_resting, KeyboardInterrupt, 5),
         (_stale, KeyboardInterrupt, 5),
-        pytest.param(_new, KeyboardInterrupt, 5, marks=[pytest.mark.slow, pytest.mark.timeout(600)]),
+        pytest.param(_new, KeyboardInterrupt, 5, marks=[pytest.mark.night, pytest.mark.timeout(600)]),
     ],
 )
 def test_an_interrupt_anywhere_in_a_call_leaves_no_connection_half_made(

@@ -35,7 +35,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         )
     if not IN_CI and any("random" in report.keywords for report in passed):
         terminalreporter.section("random")
-        terminalreporter.write_line("drew little: CI takes 7,000 steps a server")
+        terminalreporter.write_line("drew little: CI takes 5,000 steps a server")
 
 
 def _print_table(terminalreporter: pytest.TerminalReporter, passed: Counter[tuple[str, str]]) -> None:

@@ -22,7 +22,6 @@ from tests.proofs.oracle.conftest import MakeOurs
 from tests.proofs.oracle.duel import MS
 from tests.proofs.oracle.original import Original
 from tests.proofs.oracle.ours import Ours, since_began
-from tests.support.parts import IN_CI
 from tests.support.redis_servers import anywhere
 
 KEYS = ["a", "b", "c"]
@@ -130,7 +129,7 @@ def some_limiter(chance: random.Random, depth: int = 0) -> ScriptedRateLimiter:
 def test_random_limiters_give_the_originals_delays(original: Original, make_ours: MakeOurs) -> None:
     """Whatever their parameters, alone, bounded, or the slowest of several."""
     first = int(os.environ.get("DISTQ_SEED") or random.randrange(10**9))
-    for seed in range(first, first + (40 if IN_CI else 20)):
+    for seed in range(first, first + 20):
         chance = random.Random(seed)
         limiter = some_limiter(chance)
         print(f"DISTQ_SEED={seed} {limiter}")  # noqa: T201  # shown where it fails

@@ -17,7 +17,7 @@ from tests.proofs.simulate.schedule import Schedule, schedule_of
 from tests.support.redis_servers import KINDS, server_of
 from tests.workqueue.mutants import MUTANTS, planted
 
-SEEDS = 1_000
+SEEDS = 600
 BLOCKS = 3
 AT_A_DESK = 100
 WITHIN = 1000
@@ -44,7 +44,7 @@ def test_some_schedules_break_no_promise() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_no_schedule_breaks_a_promise(block: int) -> None:
-    """Leaders, rollbacks, wipes, 410, resends, crashes, lapses: 1,000 seeds, the night plays 100,000."""
+    """Leaders, rollbacks, wipes, 410, resends, crashes, lapses: 600 seeds, the night plays 100,000."""
     size, kind = SEEDS // BLOCKS, KINDS[block % len(KINDS)]
     found, _ = play_block(range(block * size, (block + 1) * size), server=server_of(kind))
     assert not found, f"python -m tests.proofs.simulate --seed {found[0][0]} -v"
