@@ -259,7 +259,7 @@ def test_no_object_and_no_function_holds_up_a_stream(connection: Connection) -> 
     """Whatever is listed and watched, and whatever a watch's functions do with it, the stream goes on."""
 
     @settings(
-        max_examples=examples_of(desk=8, ci=150),
+        max_examples=examples_of(desk=8, ci=80),
         deadline=None,
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
