@@ -341,6 +341,7 @@ class QueueHandle(Producer):
 
         As it comes, up to ``want`` items may be claimed, which the next turn returns.
         """
+        require_turn([], want)
         seconds = validate_timeout(seconds)
         run_apart(self._session.wait, seconds, None, want, interrupt=self._session.interrupt)
 

@@ -14,6 +14,7 @@ import pytest
 
 from distq.controller.controller import Controller
 from distq.errors import RetryAfter, TerminalError
+from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.interface import Request, Result, Settlement, Turn
@@ -175,6 +176,23 @@ def test_no_more_handlers_run_than_there_are_slots(connection: Connection, kind:
     with running(Controller(queue, reconcile, concurrency=5)):
         eventually(lambda: not left_over(connection, "foos"))
     assert most == 5
+
+
+def test_more_free_slots_than_a_turn_may_claim_lose_no_item(connection: Connection) -> None:
+    """What comes at once to an idle worker is claimed by several turns: one script could not hold it all."""
+    seen: list[str] = []
+    queue, producer, inspector = Queue("foos", connection), Queue("foos", connection), Inspector(connection)
+    keys = [f"default/{number}" for number in range(4500)]
+    producer.add(*keys)
+    inspector.pause("foos")
+    controller = Controller(
+        queue, handler("async", lambda request: seen.append(request.key)), concurrency=5000
+    )
+    with running(controller):
+        eventually(lambda: queue._session.client.awaits_follow_up, "its next turn is behind its wait")
+        inspector.resume("foos")
+        eventually(lambda: not left_over(connection, "foos"))
+    assert sorted(seen) == sorted(keys)
 
 
 @KINDS

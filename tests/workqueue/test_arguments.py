@@ -154,6 +154,10 @@ def test_a_turn_takes_settlements_and_a_number(queue: Queue) -> None:
     for want in (-1, 1.5, "1", True, None):
         with pytest.raises(ConfigError, match=r"^bad want .*\. Give a whole number, 0 or more\."):
             queue.turn([good], want)  # type: ignore[arg-type]  # the mistake
+        with pytest.raises(ConfigError, match=r"^bad want .*\. Give a whole number, 0 or more\."):
+            queue.wait(1.0, want)  # type: ignore[arg-type]  # the mistake
+    with pytest.raises(ValueError, match="at most 250 each way"):
+        queue.wait(1.0, 251)
     assert queue.held() == 2
 
 

@@ -320,7 +320,7 @@ class Dispatcher:
         self._waiting_for = "work"
         if not self._finished:
             self._busy_since = math.inf
-            self._queue.wait(seconds, self._slots() - self._in_hand)
+            self._queue.wait(seconds, self._pace.want(self._slots(), self._in_hand, settles=False))
             self._busy_since = time.monotonic()
         self._waiting_for = ""
 
