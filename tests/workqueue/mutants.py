@@ -85,13 +85,13 @@ MUTANTS = [
     ),
     Mutant(
         "suspects take no room",
-        "ipairs({ ready, suspects, dirty, delayed, bounded",
-        "ipairs({ ready, dirty, delayed, bounded",
+        "ipairs({ ready, suspects, dirty, delayed }) do free",
+        "ipairs({ ready, dirty, delayed }) do free",
     ),
     Mutant(
         "no room for suspects that wait",
-        "or later[i] or suspected[i] or held[i]) then",
-        "or later[i] or held[i]) then",
+        "or later[i] or suspected[i] or is_held_back[i]) then",
+        "or later[i] or is_held_back[i]) then",
     ),
     Mutant(
         "a suspect unrouted though pending",
@@ -183,8 +183,8 @@ MUTANTS = [
     ),
     Mutant(
         "unrouted though pending",
-        "if now_ready[i] or suspected[i] or later[i] or held[i] or waits[i] then",
-        "if suspected[i] or later[i] or held[i] or waits[i] then",
+        "if now_ready[i] or suspected[i] or later[i] or held[i] or is_held_back[i] then",
+        "if suspected[i] or later[i] or held[i] or is_held_back[i] then",
     ),
     Mutant("unmapped for ever", "if parked[i] and string.find(", "if false and string.find("),
     Mutant("unparked for others", "' .. reason .. ' ') then", "') then"),
@@ -195,8 +195,8 @@ MUTANTS = [
     ),
     Mutant(
         "token heap",
-        "if newly_ready > 0 and tokens == 0 and call('HEXISTS', meta, 'paused') == 0 then",
-        "if newly_ready > 0 then",
+        "if (newly_ready > 0 or another_is_first) and tokens == 0 and",
+        "if newly_ready > 0 and",
     ),
     Mutant("pause ignored", "if paused then want = 0 end", ""),
     Mutant("watches not waited for", "paused = catching_up", "paused = paused"),
@@ -317,7 +317,12 @@ MUTANTS = [
         "if before then return string.match(before, '^to (.*)') or before end",
         "",
     ),
-    Mutant("what comes goes ahead of what waits", "if order < edge then", "if true then", many=True),
+    Mutant(
+        "what comes goes ahead of what waits",
+        "if order < edge or (arrived[n]",
+        "if order >= edge or (arrived[n]",
+        many=True,
+    ),
     Mutant("entered by its time", "if key == ready then into_flows(zadd, enter, {}) end", "", many=True),
     Mutant(
         "the first enter again",
@@ -379,7 +384,7 @@ MUTANTS = [
         "if must_wait then call('ZADD', flow_items, '0', entry_of('l', suspect)) end",
         "",
     ),
-    Mutant("held back twice, by an add", "stays = not is_higher(to, held[item])", "stays = false"),
+    Mutant("held back twice, by an add", "stays = not is_higher(to, stays)", "stays = false"),
     Mutant(
         "held back and raised", "local n_raised = raised and call(unpack(raised)) or 0", "local n_raised = 0"
     ),
@@ -398,8 +403,8 @@ MUTANTS = [
     Mutant("not requeued as ready where held back", "or chosen_held_back[i]) then", ") then"),
     Mutant(
         "what is held back takes no room",
-        "delayed, bounded and held_back or nil }) do free",
-        "delayed }) do free",
+        "if bounded then free = free - call('ZCARD', held_back) end",
+        "",
     ),
     Mutant(
         "held back and not counted",

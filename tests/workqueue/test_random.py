@@ -74,6 +74,13 @@ AT_EACH_CHANGE = "clock without a greatest step"
 """The planted mistake that CI looks for: that one soon shows. The night looks for all."""
 
 
+def test_each_planted_mistake_changes_a_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a change of a script keeps their texts: only the night looks for all of them."""
+    for mutant in MUTANTS:
+        with planted(mutant, monkeypatch):
+            pass
+
+
 @pytest.mark.conformance("PQ-20")
 @pytest.mark.parametrize(
     "mutant",
