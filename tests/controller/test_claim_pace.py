@@ -73,3 +73,12 @@ def test_only_a_turn_that_settles_claims_ahead() -> None:
     assert pace.want(8, 0, settles=False) == 8
     assert pace.want(8, 8, settles=False) == 0
     assert pace.want(8, 7, settles=True) == 1 + pace.ahead > 8
+
+
+def test_what_one_turn_cannot_hold_is_claimed_by_the_next() -> None:
+    """Without a wait for a result: so quick handlers go on while Redis works."""
+    pace = ClaimPace(8, claims_ahead=True)
+    pace.learn([0.00001] * 50)
+    assert pace.want(8, 0, settles=True) == TURN_LIMIT
+    assert pace.want(8, TURN_LIMIT, settles=False) == TURN_LIMIT
+    assert pace.want(8, 2 * TURN_LIMIT, settles=False) == 8

@@ -55,9 +55,11 @@ class ClaimPace:
     def want(self, slots: int, in_hand: int, *, settles: bool) -> int:
         """Return how many items the next turn claims.
 
-        Only one that ``settles`` claims ahead: of what comes all at once, each idle worker has its part.
+        Only one that ``settles`` begins to claim ahead: of what comes all at once, each idle worker has its
+        part. One that settles nothing goes on with what a turn could not hold.
         """
-        return max(0, min(TURN_LIMIT, slots + (self.ahead if settles else 0) - in_hand))
+        ahead = self.ahead if settles or in_hand > slots else 0
+        return max(0, min(TURN_LIMIT, slots + ahead - in_hand))
 
     def submit(self, requests: int) -> None:
         """Note that so many requests wait for slots from now on."""

@@ -299,7 +299,7 @@ class Dispatcher:
         if pending > self._enough:
             self._wait_for_results(CLAIM_AHEAD)
         elif wait is None:
-            if self._in_hand >= self._slots():
+            if not self._pace.want(self._slots(), self._in_hand, settles=False):
                 self._wait_for_results(CLAIM_AHEAD if pending else overdue)
         elif not (self._in_hand and self._pace.is_quick and self._wait_for_results(SOON)):
             self._wait_for_work(min(wait, overdue))
