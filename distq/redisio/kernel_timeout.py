@@ -4,10 +4,14 @@ A socket of Python with a timeout asks the kernel twice for each read and each w
 do it. Each time the thread lets go of the interpreter and has to get it back, which with eight busy threads
 costs more than all else of a call. A socket that blocks is asked once, and the kernel ends its waits as well.
 TLS is left as it is: OpenSSL would go on waiting.
+
+After a signal Python asks the kernel again, which gives the whole time again: under a timer that rings every
+second, a wait would never end. Signals come to the main thread, so that one keeps Python's timeout.
 """
 
 import socket
 import struct
+import threading
 from typing import cast
 
 import redis
@@ -18,7 +22,7 @@ def wait_in_kernel(connection: AbstractConnection) -> None:
     """Let the kernel end what waits on a connection, which is connected, after its timeout."""
     sock: object = connection._sock  # noqa: SLF001  # redis-py offers no other way
     seconds = cast("float | None", connection.socket_timeout)
-    if type(sock) is not socket.socket or not seconds or sock.gettimeout() is None:
+    if type(sock) is not socket.socket or not seconds or sock.gettimeout() is None or gets_signals():
         return
     whole = int(seconds)
     timeval = struct.pack("@ll", whole, max(int((seconds - whole) * 1e6), 0 if whole else 1))  # 0 is for ever
@@ -31,10 +35,15 @@ def wait_in_kernel(connection: AbstractConnection) -> None:
 
 
 def wait_in_python(connection: AbstractConnection) -> None:
-    """Let Python bound the next send as a whole; the kernel bounds each part that a full buffer takes."""
+    """Let Python bound a send as a whole, whatever signals come; the kernel bounds each part of it."""
     sock: socket.socket | None = connection._sock  # noqa: SLF001
-    if sock is not None:
+    if sock is not None and sock.gettimeout() is None:
         sock.settimeout(connection.socket_timeout)
+
+
+def gets_signals() -> bool:
+    """Return whether this thread is the one that signals interrupt."""
+    return threading.current_thread() is threading.main_thread()
 
 
 def is_silence(error: BaseException | None) -> bool:

@@ -3,6 +3,7 @@
 import errno
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -467,4 +468,31 @@ def test_a_timeout_ends_a_large_command_that_a_silent_server_does_not_read(start
     os.kill(server.pid, 19)
     with pytest.raises(RedisUnavailable, match="connected, but no answer"):
         connection.execute("GET", "small")
+    connection.close()
+
+
+def test_signals_do_not_prolong_the_wait_for_a_silent_server(start_server: StartServer) -> None:
+    """A timer that rings in the main thread, say: also where another thread made the connection."""
+    server = start_server()
+    connection = Connection(server.url).with_timeout(0.5)
+    other = threading.Thread(target=connection.execute, args=("PING",))
+    other.start()
+    other.join()
+    rings: list[int] = []
+    before = signal.signal(signal.SIGALRM, lambda number, _: rings.append(number))
+    at_last = threading.Timer(10, os.kill, (server.pid, signal.SIGCONT))
+    at_last.start()
+    os.kill(server.pid, signal.SIGSTOP)
+    signal.setitimer(signal.ITIMER_REAL, 0.2, 0.2)
+    try:
+        with pytest.raises(RedisUnavailable, match="connected, but no answer"):
+            connection.execute("PING")
+        with pytest.raises(RedisUnavailable, match="no answer in time"):
+            connection.execute("SET", "large", b"x" * 50_000_000)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        at_last.cancel()
+        os.kill(server.pid, signal.SIGCONT)
+    assert rings
     connection.close()
