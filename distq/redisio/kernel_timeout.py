@@ -9,6 +9,7 @@ After a signal Python asks the kernel again, which gives the whole time again: u
 second, a wait would never end. Signals come to the main thread, so that one keeps Python's timeout.
 """
 
+import os
 import socket
 import struct
 import threading
@@ -18,11 +19,26 @@ import redis
 from redis.connection import AbstractConnection
 
 
+class _Thread(threading.local):
+    """What is known of the thread that reads it: an attribute, since to ask costs a call."""
+
+    def __init__(self) -> None:
+        self.gets_signals = threading.get_ident() == threading.main_thread().ident
+
+
+this_thread = _Thread()
+
+
 def wait_in_kernel(connection: AbstractConnection) -> None:
     """Let the kernel end what waits on a connection, which is connected, after its timeout."""
     sock: object = connection._sock  # noqa: SLF001  # redis-py offers no other way
     seconds = cast("float | None", connection.socket_timeout)
-    if type(sock) is not socket.socket or not seconds or sock.gettimeout() is None or gets_signals():
+    if (
+        this_thread.gets_signals
+        or type(sock) is not socket.socket
+        or not seconds
+        or sock.gettimeout() is None
+    ):
         return
     whole = int(seconds)
     timeval = struct.pack("@ll", whole, max(int((seconds - whole) * 1e6), 0 if whole else 1))  # 0 is for ever
@@ -41,13 +57,15 @@ def wait_in_python(connection: AbstractConnection) -> None:
         sock.settimeout(connection.socket_timeout)
 
 
-def gets_signals() -> bool:
-    """Return whether this thread is the one that signals interrupt."""
-    return threading.current_thread() is threading.main_thread()
-
-
 def is_silence(error: BaseException | None) -> bool:
     """Return whether redis-py's error means that no answer came in time."""
     return isinstance(error, redis.TimeoutError) or (
         error is not None and isinstance(error.__context__, BlockingIOError)
     )
+
+
+def _after_fork_in_child() -> None:
+    this_thread.gets_signals = True  # a child has one thread at first, and that is its main thread
+
+
+os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -13,7 +13,7 @@ from contextlib import suppress
 import redis
 from redis.connection import AbstractConnection
 
-from distq.redisio.kernel_timeout import gets_signals, wait_in_kernel, wait_in_python
+from distq.redisio.kernel_timeout import this_thread, wait_in_kernel, wait_in_python
 
 _FRESH = 1.0
 """Seconds for which a connection that rests is not asked whether the server closed it.
@@ -43,7 +43,7 @@ class Pool:
         try:
             if since <= self._broke_off_at or since <= time.monotonic() - _FRESH:
                 _refresh(connection)
-            if gets_signals():
+            if this_thread.gets_signals:
                 wait_in_python(connection)
         except BaseException:
             connection.disconnect()
