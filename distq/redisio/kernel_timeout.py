@@ -33,12 +33,9 @@ def wait_in_kernel(connection: AbstractConnection) -> None:
     """Let the kernel end what waits on a connection, which is connected, after its timeout."""
     sock: object = connection._sock  # noqa: SLF001  # redis-py offers no other way
     seconds = cast("float | None", connection.socket_timeout)
-    if (
-        this_thread.gets_signals
-        or type(sock) is not socket.socket
-        or not seconds
-        or sock.gettimeout() is None
-    ):
+    if this_thread.gets_signals or type(sock) is not socket.socket:
+        return
+    if not seconds or sock.gettimeout() is None:
         return
     whole = int(seconds)
     timeval = struct.pack("@ll", whole, max(int((seconds - whole) * 1e6), 0 if whole else 1))  # 0 is for ever
@@ -48,6 +45,8 @@ def wait_in_kernel(connection: AbstractConnection) -> None:
     except OSError:  # the kernel has another layout of it, or none: Python's timeout stays
         return
     sock.settimeout(None)
+    if not os.get_blocking(sock.fileno()):  # one of gevent, say, which waits itself
+        sock.settimeout(seconds)
 
 
 def wait_in_python(connection: AbstractConnection) -> None:

@@ -4,10 +4,12 @@ import errno
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -495,4 +497,36 @@ def test_signals_do_not_prolong_the_wait_for_a_silent_server(start_server: Start
         at_last.cancel()
         os.kill(server.pid, signal.SIGCONT)
     assert rings
+    connection.close()
+
+
+class Cooperative(socket.socket):
+    """A socket as gevent puts it in place of Python's: it waits itself, on one that never blocks."""
+
+    def settimeout(self, value: float | None) -> None:
+        """Wait so long, but never in the kernel."""
+        super().settimeout(value)
+        os.set_blocking(self.fileno(), False)
+
+
+def test_a_socket_that_never_blocks_keeps_its_own_timeout(
+    start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel ends no wait of it: without a timeout it would wait for ever."""
+    monkeypatch.setattr(socket, "socket", Cooperative)
+    connection = Connection(start_server().url).with_timeout(0.5)
+    timeouts: list[float | None] = []
+
+    def look() -> None:
+        connection.execute("PING")
+        pool = connection._ready_servers().of("").pool
+        resting = pool.take()
+        sock: Any = resting._sock
+        timeouts.append(sock.gettimeout())
+        pool.give_back(resting)
+
+    other = threading.Thread(target=look)
+    other.start()
+    other.join()
+    assert timeouts == [0.5]
     connection.close()
