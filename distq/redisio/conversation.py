@@ -14,7 +14,7 @@ from distq.redisio.kernel_timeout import wait_in_kernel, wait_in_python
 _Word = str | bytes | int | float
 _NUMBERS = {int, float}
 
-_MAY_WAIT = 16 * 1024
+_LARGE = 16 * 1024
 """Bytes; more may have to wait until the server has read some of them."""
 
 
@@ -35,7 +35,7 @@ def converse(
         raise redis.DataError(f"{odd!r:.80} is neither text nor a number") from None
     if packed[1:]:  # redis-py would send each alone, and the server would wake up for each
         packed = [b"".join(packed)]
-    if len(packed[0]) > _MAY_WAIT:
+    if len(packed[0]) > _LARGE:
         wait_in_python(connection)
         connection.send_packed_command(packed)
         wait_in_kernel(connection)

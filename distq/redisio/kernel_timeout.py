@@ -6,7 +6,8 @@ costs more than all else of a call. A socket that blocks is asked once, and the 
 TLS is left as it is: OpenSSL would go on waiting.
 
 After a signal Python asks the kernel again, which gives the whole time again: under a timer that rings every
-second, a wait would never end. Signals come to the main thread, so that one keeps Python's timeout.
+second, a wait would never end. Signals come to the main thread, so that one keeps Python's timeout. Only a
+process that is stopped and let go on again and again, as by a profiler, waits longer for a silent server.
 """
 
 import os
