@@ -80,5 +80,8 @@ def test_what_one_turn_cannot_hold_is_claimed_by_the_next() -> None:
     pace = ClaimPace(8, claims_ahead=True)
     pace.learn([0.00001] * 50)
     assert pace.want(8, 0, settles=True) == TURN_LIMIT
+    pace.submit(TURN_LIMIT)
     assert pace.want(8, TURN_LIMIT, settles=False) == TURN_LIMIT
-    assert pace.want(8, 2 * TURN_LIMIT, settles=False) == 8
+    assert pace.want(8, 0, settles=False) == 8  # all of it has ended
+    pace.submit(TURN_LIMIT - 1)
+    assert pace.want(8, TURN_LIMIT, settles=False) == 0  # there was no more

@@ -34,6 +34,8 @@ class ClaimPace:
         self._typical = math.inf
         self._most = TWO_TURNS
         self._submissions: deque[tuple[float, int]] = deque()
+        self._was_full = False
+        """Whether the last turn that claimed had as many requests as it can hold."""
         self.submitted = 0
         """How many requests were submitted so far."""
 
@@ -58,12 +60,14 @@ class ClaimPace:
         Only one that ``settles`` begins to claim ahead: of what comes all at once, each idle worker has its
         part. One that settles nothing goes on with what a turn could not hold.
         """
-        ahead = self.ahead if settles or in_hand > slots else 0
+        goes_on = self._was_full and in_hand > slots
+        ahead = self.ahead if settles or goes_on else 0
         return max(0, min(TURN_LIMIT, slots + ahead - in_hand))
 
     def submit(self, requests: int) -> None:
         """Note that so many requests wait for slots from now on."""
         self.submitted += requests
+        self._was_full = requests == TURN_LIMIT
         self._submissions.append((time.monotonic(), self.submitted))
 
     def learn(self, times: Sequence[float]) -> None:
