@@ -29,6 +29,8 @@ BEFORE, AFTER = 1.0, 1.0
 
 WORK = {"ready", "suspects", "held_back", "dirty", "processing", "delayed"}
 """What holds items; the rest says something of them."""
+SPOILED = {"dirty"}
+"""What an item may be in for good, where its claim was deleted: until it is added again."""
 
 
 class Campaign:
@@ -151,7 +153,7 @@ def _is_at_rest(stage: Stage, fault: Fault) -> bool:
         excess = stage.left_over()
     except DistqError:
         return False
-    if any(WORK & each.keys() for each in excess.values()) if fault.spoils else excess:
+    if any((WORK - SPOILED) & each.keys() for each in excess.values()) if fault.spoils else excess:
         return False
     runs = stage.fleet.reconciles()
     owed = [] if fault.forgets else judge.unmet(stage.adds(), runs)
