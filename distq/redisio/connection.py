@@ -24,7 +24,6 @@ from distq.redisio.address import Address
 from distq.redisio.cluster import slot_of
 from distq.redisio.conversation import converse, without_refusal
 from distq.redisio.error_mapping import is_denied, refusals_typed, typed_error
-from distq.redisio.kernel_timeout import wait_in_kernel
 from distq.redisio.keys import queues_key
 from distq.redisio.servers import OneServer, Server, Servers, servers_of
 
@@ -169,7 +168,6 @@ class Connection:
             server = self._checked(servers, near or queues_key(self.prefix))
             connection = server.pool.make()
             connection.connect()
-            wait_in_kernel(connection)
         except (redis.RedisError, OSError) as error:
             servers.failed(server, error)
             raise typed_error(error, server.address if server else self._address) from None
