@@ -35,12 +35,12 @@ def converse(
         raise redis.DataError(f"{odd!r:.80} is neither text nor a number") from None
     if packed[1:]:  # redis-py would send each alone, and the server would wake up for each
         packed = [b"".join(packed)]
-    if len(packed[0]) > _LARGE:
+    is_large = len(packed[0]) > _LARGE
+    if is_large:
         wait_in_python(connection)
-        connection.send_packed_command(packed)
+    connection.send_packed_command(packed, check_health=connection.health_check_interval > 0)
+    if is_large:
         wait_in_kernel(connection)
-    else:
-        connection.send_packed_command(packed, check_health=connection.health_check_interval > 0)
     replies: list[Any] = []
     refusal, of_one_key = None, False
     for _ in commands:

@@ -1,7 +1,7 @@
 """The time that a server gets to answer, kept by the kernel instead of Python.
 
 A socket of Python with a timeout asks the kernel twice for each read and each write: whether it may, and to
-do it. Each time the thread lets go of the interpreter and has to get it back, which with eight busy threads
+do it. Each time the thread releases the interpreter and has to get it back, which with eight busy threads
 costs more than all else of a call. A socket that blocks is asked once, and the kernel ends its waits as well.
 TLS is left as it is: OpenSSL would go on waiting.
 
@@ -34,12 +34,12 @@ def wait_in_kernel(connection: AbstractConnection) -> None:
     """Let the kernel end what waits on a connection, which is connected, after its timeout."""
     sock: object = connection._sock  # noqa: SLF001  # redis-py offers no other way
     seconds = cast("float | None", connection.socket_timeout)
-    if this_thread.gets_signals or type(sock) is not socket.socket:
+    if this_thread.gets_signals or not seconds:
         return
-    if not seconds or sock.gettimeout() is None:
+    if type(sock) is not socket.socket or sock.gettimeout() is None:
         return
-    whole = int(seconds)
-    timeval = struct.pack("@ll", whole, max(int((seconds - whole) * 1e6), 0 if whole else 1))  # 0 is for ever
+    microseconds = max(1, int(seconds * 1e6))  # 0 is for ever
+    timeval = struct.pack("@ll", *divmod(microseconds, 1_000_000))
     try:
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             sock.setsockopt(socket.SOL_SOCKET, option, timeval)

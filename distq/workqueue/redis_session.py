@@ -139,7 +139,7 @@ class RedisSession:
     def _follow_up(self, want: int, seconds: float) -> FollowUp | None:
         """Let Redis claim as the wait ends, unless this session may have something to settle before."""
         with self._changing(timeout=0) as may_change:
-            if not may_change or self.ledger.held or self._stopped or want <= 0:
+            if not may_change or self.ledger.held or self._stopped or not want:
                 return None
             return self.client.follow_up(want, seconds)
 

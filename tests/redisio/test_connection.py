@@ -460,14 +460,14 @@ def test_a_timeout_ends_a_large_command_that_a_silent_server_does_not_read(start
     server = start_server()
     connection = Connection(server.url).with_timeout(0.5)
     connection.execute("SET", "large", b"x" * 1_000_000)
-    os.kill(server.pid, 19)
+    os.kill(server.pid, signal.SIGSTOP)
     began = time.monotonic()
     with pytest.raises(RedisUnavailable, match="no answer in time"):
         connection.execute("SET", "large", b"x" * 50_000_000)
     assert time.monotonic() - began < 4
-    os.kill(server.pid, 18)
+    os.kill(server.pid, signal.SIGCONT)
     connection.execute("SET", "large", b"x" * 1_000_000)
-    os.kill(server.pid, 19)
+    os.kill(server.pid, signal.SIGSTOP)
     with pytest.raises(RedisUnavailable, match="connected, but no answer"):
         connection.execute("GET", "small")
     connection.close()
