@@ -16,9 +16,10 @@ from distq.client.changes import CachedReader, Change, Written
 from distq.client.deletion import Propagation, delete_options
 from distq.client.dropped_zeros import DroppedZeros
 from distq.client.error_mapping import missing_object
+from distq.client.http_answer import AnswerTooLarge
 from distq.client.objects import Object, metadata, resource_text, title
 from distq.client.page_size import PageSize, bytes_of_page
-from distq.client.raw import AnswerTooLarge, RawClient
+from distq.client.raw import RawClient
 from distq.client.recorded_event import About
 from distq.client.recorder import EventRecorder
 from distq.client.resources import Discovery, Resource

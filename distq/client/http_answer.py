@@ -1,13 +1,20 @@
-"""Whole answers of HTTP/1.1: most are plain, and read in one piece."""
+"""Whole answers of HTTP/1.1: most are plain, and read without urllib3's objects.
+
+A page of a list comes in hundreds of small chunks. To read them through urllib3 and ``http.client`` would
+cost more than to decode them.
+"""
 
 import http.client
+import math
 import re
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
 import urllib3
+from urllib3.exceptions import ReadTimeoutError
 
 PIECE = 1 << 14
 """Bytes that are received at once: a TLS record has no more."""
@@ -19,6 +26,11 @@ _PLAIN_HEAD = re.compile(
     rb"HTTP/1\.1 ([2-5][0-9]{2})(?: |(?=\r))([^\r\n]*)\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\r\n)*)\r\n"
 )
 _PLAIN_LENGTH = re.compile(rb"[0-9]{1,8}")
+_CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
+"""The line before a chunk: its length, and extensions, which say nothing to us."""
+_LONGEST_LINE = 1 << 16
+_CHUNKED = -1
+"""In place of a length: the body comes in chunks."""
 _FRAMING = re.compile(
     rb"(?im)^(content-length|transfer-encoding|content-encoding|connection):[ \t]*([^\r]*?)[ \t]*\r$"
 )
@@ -48,17 +60,27 @@ class PlainAnswer:
         return headers
 
 
+class AnswerTooLarge(Exception):
+    """An answer has more bytes than were asked for; what had come of it is thrown away."""
+
+
+Receive = Callable[[], bytes]
+"""Returns what comes next, at least one byte."""
+
 Response = PlainAnswer | urllib3.BaseHTTPResponse
 """A whole answer."""
 AnyResponse = TypeVar("AnyResponse", bound=Response)
 
 
-def plain_answer(received: bytes, sock: socket.socket, deadline: float) -> tuple[PlainAnswer | None, bool]:
+def plain_answer(
+    received: bytes, sock: socket.socket, deadline: float, max_bytes: float = math.inf
+) -> tuple[PlainAnswer | None, bool]:
     """Return the answer that begins with what was received, and whether nothing came after it.
 
     ``deadline``, of the monotonic clock, bounds the rest.
     An answer that is not plain, or whose head has not come at once, is None, and nothing of it is read.
-    Raises OSError, and HTTPException where the connection ends within the body.
+    Raises OSError, AnswerTooLarge for a body of more than ``max_bytes``, and HTTPException where it ends too
+    early or a chunk cannot be read.
     """
     head = _PLAIN_HEAD.match(received)
     if head is None:
@@ -67,10 +89,43 @@ def plain_answer(received: bytes, sock: socket.socket, deadline: float) -> tuple
     length = _plain_length(lines)
     if length is None or int(status) in WITHOUT_A_BODY:
         return None, True
+
+    def receive() -> bytes:
+        set_time_left(sock, deadline)
+        part = sock.recv(PIECE)
+        if not part:
+            raise http.client.IncompleteRead(b"")
+        return part
+
     data = received[head.end() :]
-    if len(data) < length:
-        data = _whole(sock, data, length, deadline)
-    return PlainAnswer(int(status), data[:length], words, lines), len(data) == length
+    if length == _CHUNKED:
+        body, rest = _chunks(data, receive, max_bytes)
+    elif length > max_bytes:
+        raise AnswerTooLarge(f"more than {max_bytes} bytes")
+    else:
+        body, rest = _part(data, length, receive)
+    return PlainAnswer(int(status), body, words, lines), not rest
+
+
+def read_whole(response: urllib3.BaseHTTPResponse, deadline: float, max_bytes: float) -> urllib3.HTTPResponse:
+    """Return the same answer with all of its body, which was not read yet.
+
+    Raises AnswerTooLarge, and what urllib3 raises.
+    """
+    parts: list[bytes] = []
+    size = 0
+    try:
+        for part in iter(lambda: response.read1(PIECE), b""):  # what is there, so the time is seen
+            size += len(part)
+            if size > max_bytes:
+                raise AnswerTooLarge(f"more than {max_bytes} bytes")
+            if time.monotonic() > deadline:
+                raise ReadTimeoutError(None, "", "the answer takes too long")  # type: ignore[arg-type]
+            parts.append(part)
+    finally:
+        response.close()  # one that was read to its end has given its connection back
+    status, reason = response.status, response.reason
+    return urllib3.HTTPResponse(b"".join(parts), response.headers, status, reason=reason)
 
 
 def set_time_left(sock: socket.socket, deadline: float | None) -> None:
@@ -83,24 +138,65 @@ def set_time_left(sock: socket.socket, deadline: float | None) -> None:
 
 
 def _plain_length(lines: bytes) -> int | None:
-    """Return the length of a body that nothing but a Content-Length is about, None of any other."""
+    """Return the length of a body that one header alone is about, or _CHUNKED; None of any other body."""
     length = None
     for name, value in _FRAMING.findall(lines):
-        if name.lower() == b"connection" and value.lower() == b"keep-alive":
+        header, word = name.lower(), value.lower()
+        if header == b"connection" and word == b"keep-alive":
             continue
-        if length is not None or name.lower() != b"content-length" or not _PLAIN_LENGTH.fullmatch(value):
+        if length is not None:
             return None
-        length = int(value)
+        if header == b"content-length" and _PLAIN_LENGTH.fullmatch(word):
+            length = int(word)
+        elif header == b"transfer-encoding" and word == b"chunked":
+            length = _CHUNKED
+        else:
+            return None
     return length
 
 
-def _whole(sock: socket.socket, data: bytes, length: int, deadline: float) -> bytes:
-    parts, left = [data], length - len(data)
-    while left:
-        set_time_left(sock, deadline)
-        part = sock.recv(min(left, PIECE))
-        if not part:
-            raise http.client.IncompleteRead(b"".join(parts), left)
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
+def _part(data: bytes, length: int, receive: Receive) -> tuple[bytes, bytes]:
+    """Return so many bytes, and what came after them."""
+    if len(data) >= length:
+        return data[:length], data[length:]
+    parts = [data]
+    length -= len(data)
+    while (left := length - len(data := receive())) > 0:
+        parts.append(data)
+        length = left
+    return b"".join([*parts, data[:length]]), data[length:]
+
+
+def _chunks(data: bytes, receive: Receive, max_bytes: float) -> tuple[bytes, bytes]:
+    """Return a body that comes in chunks, and what came after it; headers that follow it are dropped."""
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        while (line := _CHUNK.match(data)) is None:
+            data = _more_of_line(data, receive)
+        length = int(line[1], 16)
+        size += length
+        if size > max_bytes:
+            raise AnswerTooLarge(f"more than {max_bytes} bytes")
+        if not length:
+            return b"".join(chunks), _after_trailers(data[line.end() - 2 :], receive)
+        chunk, data = _part(data[line.end() :], length + 2, receive)
+        if not chunk.endswith(b"\r\n"):
+            raise http.client.HTTPException("a chunk is longer than its length says")
+        chunks.append(chunk[:-2])
+
+
+def _more_of_line(begun: bytes, receive: Receive) -> bytes:
+    """Return the line with what comes next; raise HTTPException where it has come whole, or is endless."""
+    if b"\n" in begun or len(begun) > _LONGEST_LINE:
+        raise http.client.HTTPException(f"a bad line between chunks: {begun[:80]!r}")
+    return begun + receive()
+
+
+def _after_trailers(data: bytes, receive: Receive) -> bytes:
+    """Return what comes after the empty line that ends a body in chunks."""
+    while (end := data.find(b"\r\n\r\n")) < 0:
+        if len(data) > _LONGEST_LINE:
+            raise http.client.HTTPException("headers without an end after the last chunk")
+        data += receive()
+    return data[end + 4 :]

@@ -7,6 +7,7 @@ urllib3 opens, secures and pools the connections, also through proxies, and read
 
 import http.client
 import io
+import math
 import re
 import socket
 import time
@@ -17,7 +18,14 @@ from typing import Any
 import urllib3
 from urllib3.connection import HTTPConnection
 
-from distq.client.http_answer import PIECE, WITHOUT_A_BODY, Response, plain_answer, set_time_left
+from distq.client.http_answer import (
+    PIECE,
+    WITHOUT_A_BODY,
+    Response,
+    plain_answer,
+    read_whole,
+    set_time_left,
+)
 from distq.errors import ConfigError
 
 _LONGEST_LINE = 1 << 16
@@ -161,17 +169,30 @@ class Exchange(HTTPConnection):
         self.sock.sendall("\r\n".join([*lines, "\r\n"]).encode() + (body or b""))
 
     def exchange(
-        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: float
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        *,
+        timeout: float,
+        max_bytes: float,
     ) -> Response:
-        """Send a request, and return its whole answer; most are plain, of the others ``_Head`` decides."""
+        """Send a request, and return its whole answer; most are plain, of the others ``_Head`` decides.
+
+        Raises AnswerTooLarge for more than ``max_bytes``.
+        """
         self.timeout = timeout
         with suppress(BrokenPipeError):  # the server may have answered before it closed, as urllib3 says
-            self.request(method, url, body, headers)
+            self.request(method, url, body, headers, preload_content=max_bytes == math.inf)
         sock, deadline = self.sock, time.monotonic() + timeout
         begins = sock.recv(PIECE)
-        answer, ends = plain_answer(begins, sock, deadline) if method != "HEAD" else (None, True)
+        answer, ends = None, True
+        if method != "HEAD":
+            answer, ends = plain_answer(begins, sock, deadline, max_bytes)
         if answer is None:
-            return self._response(_Received(sock, deadline, begins))
+            response = self._response(_Received(sock, deadline, begins))
+            return response if max_bytes == math.inf else read_whole(response, deadline, max_bytes)
         if not ends:  # what follows is no answer to any request
             self.close()
         return answer

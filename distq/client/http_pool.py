@@ -5,8 +5,10 @@ urllib3 makes a dozen objects for each request, and asks each of them several qu
 
 import functools
 import http.client
+import math
 import re
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -15,7 +17,7 @@ import urllib3
 from urllib3.connectionpool import HTTPConnectionPool
 from urllib3.exceptions import ProtocolError, ReadTimeoutError, SSLError
 
-from distq.client.http_answer import Response
+from distq.client.http_answer import Response, read_whole
 from distq.client.http_connection import Exchange
 
 if TYPE_CHECKING:
@@ -44,19 +46,33 @@ class LeanPool(HTTPConnectionPool):
     """A pool with a shorter way for answers that are wanted whole; the rest of it is urllib3's."""
 
     def exchange(
-        self, method: str, url: str, *, headers: Mapping[str, str], body: bytes | None, timeout: float
+        self,
+        method: str,
+        url: str,
+        *,
+        headers: Mapping[str, str],
+        body: bytes | None,
+        timeout: float,
+        max_bytes: float,
     ) -> Response:
         """Send a request, and return its answer; raise what ``urlopen`` raises without retries.
 
-        New connections, and those through a proxy, are urllib3's matter.
+        AnswerTooLarge for more than ``max_bytes``. New connections, and those through a proxy, are urllib3's
+        matter.
         """
         if self.proxy is None and _PLAIN_TARGET.fullmatch(url):
             connection = self._get_conn()
             if not connection.is_closed:
-                exchange = partial(cast("Exchange", connection).exchange, method, url, headers, body, timeout)
-                return self._exchange_on(connection, exchange, url)
+                exchange = cast("Exchange", connection).exchange
+                bounds = {"timeout": timeout, "max_bytes": max_bytes}
+                return self._exchange_on(
+                    connection, partial(exchange, method, url, headers, body, **bounds), url
+                )
             self._put_conn(connection)
-        return self.send(method, url, headers=headers, body=body, timeout=timeout_of(timeout))
+        is_bounded, deadline = max_bytes < math.inf, time.monotonic() + timeout
+        options: dict[str, Any] = {"headers": headers, "body": body, "timeout": timeout_of(timeout)}
+        response = self.send(method, url, **options, preload_content=not is_bounded)
+        return read_whole(response, deadline, max_bytes) if is_bounded else response
 
     def send(self, method: str, url: str, **options: Any) -> urllib3.BaseHTTPResponse:
         """Send a request, by urllib3's options, and return its answer as soon as its head is there."""

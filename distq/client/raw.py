@@ -5,23 +5,21 @@ decoding into them costs more than all else that a controller does.
 """
 
 import contextlib
-import functools
 import math
 import os
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import urllib3
-from urllib3.exceptions import HTTPError, ProtocolError, ReadTimeoutError, SSLError
+from urllib3.exceptions import HTTPError, ProtocolError
 
 from distq.client import credentials
 from distq.client.authorities import authorities
 from distq.client.error_mapping import response_error
 from distq.client.http_answer import AnyResponse, Response
-from distq.client.http_pool import CONNECT_TIMEOUT, LeanPool, timeout_of
+from distq.client.http_pool import CONNECT_TIMEOUT, LeanPool
 from distq.client.objects import encode
 from distq.client.transport import Transport
 from distq.config import kubeconfig_variable
@@ -32,10 +30,6 @@ if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
 _READ_SIZE = 1 << 16
-
-
-class AnswerTooLarge(Exception):
-    """An answer has more bytes than were asked for; what had come of it is thrown away."""
 
 
 @short_tracebacks
@@ -92,35 +86,24 @@ class RawClient:
         """Send one request, its body encoded as JSON, and return the answer's body.
 
         Raises ApiError by the answer's status; 0 when none came within ``timeout`` seconds. A GET whose
-        connection broke is sent once more, on a new connection. A GET with ``max_bytes`` raises
-        AnswerTooLarge as soon as more came.
+        connection broke is sent once more, on a new connection. With ``max_bytes`` it raises AnswerTooLarge
+        as soon as more came.
         """
         seconds = self._timeout if timeout is None else in_seconds(timeout)
         headers = {"Accept": accept}
         if body is not None:
             body, headers["Content-Type"] = encode(body), content_type
-        if max_bytes is None:
-            options = {"query": query, "body": body, "headers": headers, "timeout": seconds}
-            answer: Response = self._authorized(LeanPool.exchange, method, path, **options)
-            return self._good(method, path, answer).data
-        send = functools.partial(
-            self._send,
+        answer: Response = self._authorized(
+            LeanPool.exchange,
             method,
             path,
             query=query,
             body=body,
             headers=headers,
-            timeout=timeout_of(seconds),
-            preload_content=False,
+            timeout=seconds,
+            max_bytes=math.inf if max_bytes is None else max_bytes,
         )
-        what, until = f"{method} {path}", time.monotonic() + seconds
-        try:
-            try:
-                return _read(send(), max_bytes, what, until)
-            except (ProtocolError, SSLError):
-                return _read(send(), max_bytes, what, until)
-        except (HTTPError, OSError) as error:
-            raise self._connected().no_answer(what, error) from None
+        return self._good(method, path, answer).data
 
     def stream(
         self,
@@ -213,23 +196,6 @@ class RawClient:
             return self._connected()
         except ConfigError as error:
             raise ApiError(str(error), status=401, reason="Unauthorized") from None
-
-
-def _read(response: urllib3.BaseHTTPResponse, max_bytes: int, what: str, until: float) -> bytes:
-    """Return the whole answer, unless it is too large or takes too long."""
-    parts: list[bytes] = []
-    size = 0
-    try:
-        for part in iter(lambda: response.read1(_READ_SIZE), b""):  # what is there, so the time is seen
-            size += len(part)
-            if size > max_bytes:
-                raise AnswerTooLarge(f"{what}: more than {max_bytes} bytes")
-            if time.monotonic() > until:
-                raise ReadTimeoutError(None, what, "the answer takes too long")  # type: ignore[arg-type]
-            parts.append(part)
-    finally:
-        response.close()  # one that was read to its end has given its connection back
-    return b"".join(parts)
 
 
 class WatchResponse:

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from distq.client.http_answer import AnswerTooLarge
 from distq.client.page_size import PageSize
-from distq.client.raw import AnswerTooLarge
 from distq.clock import Clock
 from distq.errors import Expired, TooManyRequests
 from distq.informer.backoff import retry_after

@@ -19,6 +19,7 @@ from tests.support.api_servers import write_kubeconfig
 
 OK = b"HTTP/1.1 200 OK\r\n"
 GZIPPED = gzip.compress(b"abc", mtime=0)
+MANY = b"a" * 100_000
 
 
 class Script:
@@ -149,13 +150,16 @@ class _Relay:
         (OK + b"Content-Length: 3\r\n\r\nabc", b"abc"),
         (OK + b"content-length:3\r\ncontent-length:3\r\n\r\nabc", b"abc"),
         (OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\n\r\n", b"abc"),
+        (OK + b"transfer-encoding:Chunked\r\n\r\n003;a=b\r\nabc\r\n0\r\nTrailer: x\r\n\r\n", b"abc"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b""),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n186A0\r\n%b\r\n0\r\n\r\n" % MANY, MANY),
         (b"HTTP/1.1 100 Continue\r\nA: b\r\n\r\n" + OK + b"Content-Length: 3\r\n\r\nabc", b"abc"),
         (b"HTTP/1.1 103 Early Hints\r\nLink: b\r\n\r\n" + OK + b"Content-Length: 3\r\n\r\nabc", b"abc"),
         (b"HTTP/1.1 204 No Content\r\n\r\n", b""),
         (OK + b"Content-Length: 0\r\n\r\n", b""),
         (b"HTTP/1.1 200\nContent-Length: 3\n\nabc", b"abc"),
         (OK + b"Connection: Keep-Alive\r\nContent-Length: 3\r\n\r\nabc", b"abc"),
-        (OK + b"Content-Length: 100000\r\n\r\n" + b"a" * 100_000, b"a" * 100_000),
+        (OK + b"Content-Length: 100000\r\n\r\n" + MANY, MANY),
         (OK + b"A: " + b"b" * 30_000 + b"\r\nContent-Length: 3\r\n\r\nabc", b"abc"),
         (OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(GZIPPED) + GZIPPED, b"abc"),
     ],
@@ -201,8 +205,11 @@ def test_answers_that_end_their_connection_are_read_whole(tmp_path: Path, answer
         (OK + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n", "a bad Content-Length"),
         (OK + b"Content-Length: " + b"9" * 18 + b"\r\n\r\n", "a body, or a part of one, of 9"),
         (OK + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n", ""),
-        (OK + b"Transfer-Encoding: chunked\r\n\r\n-5\r\n", "a body, or a part of one, of -5"),
-        (OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 16 + b"\r\n", "a body, or a part of one, of 1"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n-5\r\n", "-5"),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 16 + b"\r\n", ""),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabclose\r\n", ""),
+        (OK + b"Transfer-Encoding: chunked\r\n\r\n30\r\nabclose", ""),
+        (OK + b"Transfer-Encoding: chunked\r\nX: close\r\n\r\n3\r\nabc\r\n", ""),
         (OK + b"X: close\r\n", "the connection ended within the headers"),
         (OK + b"X: close\r\nContent-Length: 1", "the connection ended within the headers"),
         (b"HTTP/1.1 200 close", "the connection ended within the headers"),
@@ -232,9 +239,15 @@ def test_what_is_no_answer_is_one_error(tmp_path: Path, answer: bytes, cause: st
         assert script.connections == 2
 
 
-def test_bytes_behind_an_answer_are_no_other_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "good",
+    [
+        OK + b"Content-Length: 2\r\n\r\nok",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n",
+    ],
+)
+def test_bytes_behind_an_answer_are_no_other_answer(tmp_path: Path, good: bytes) -> None:
     """They would be taken for the answer to the next request: it takes another connection."""
-    good = OK + b"Content-Length: 2\r\n\r\nok"
     evil = OK + b"Content-Length: 4\r\n\r\nevil"
     with client_of(tmp_path, good, good + evil, good) as (client, script):
         for _ in range(3):

@@ -9,7 +9,7 @@ import pytest
 
 from distq.client import page_size
 from distq.client.client import Client
-from distq.client.raw import AnswerTooLarge
+from distq.client.http_answer import AnswerTooLarge
 from distq.clock import SYSTEM_CLOCK
 from distq.informer.listwatch import ListWatch
 from distq.informer.pager import Pager, Pages

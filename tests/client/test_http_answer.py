@@ -1,0 +1,113 @@
+"""Answers in chunks, however the network divides them."""
+
+import math
+import socket
+import time
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from distq.client.http_answer import AnswerTooLarge, plain_answer
+from tests.client.test_http_connection import OK, client_of
+
+CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
+BODY = b'{"kind":"PodList"}\r\n0\r\n\r\n'
+CHUNKS = b'12;a=b\r\n{"kind":"PodList"}\r\n7\r\n\r\n0\r\n\r\n\r\n0\r\nA: b\r\nC: d\r\n\r\n'
+"""The body has what ends a body, and what follows the last chunk is no part of it."""
+
+
+class Pieces:
+    """A socket that receives what is left, in pieces of one size."""
+
+    def __init__(self, left: bytes, size: int) -> None:
+        self.left = left
+        self._size = size
+
+    def recv(self, _: int) -> bytes:
+        """Return the next piece, nothing at the end."""
+        piece, self.left = self.left[: self._size], self.left[self._size :]
+        return piece
+
+    def settimeout(self, _: float) -> None:
+        """Time does not matter."""
+
+
+def answer_of(text: bytes, begins: int, size: int, max_bytes: float = math.inf) -> tuple[Any, bool, bytes]:
+    """Return the answer, whether nothing came after it, and what was left unread."""
+    pieces = Pieces(text[begins:], size)
+    deadline = time.monotonic() + 60
+    answer, ends = plain_answer(text[:begins], cast("socket.socket", pieces), deadline, max_bytes)
+    return answer, ends, pieces.left
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 1000])
+def test_chunks_may_be_divided_anywhere(size: int) -> None:
+    """A piece may end within a length, a chunk or the end of a line: the body is the same."""
+    text = CHUNKED + CHUNKS
+    for begins in range(len(CHUNKED), len(text) + 1):
+        answer, ends, left = answer_of(text, begins, size)
+        assert (answer.data, ends, left) == (BODY, True, b"")
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_what_comes_after_the_last_chunk_is_noticed_or_left(size: int) -> None:
+    """Whatever of another answer was received with this one shows; the rest of it was not read."""
+    text, after = CHUNKED + CHUNKS, b"HTTP/1.1 200 OK\r\n"
+    for begins in range(len(CHUNKED), len(text + after)):
+        answer, ends, left = answer_of(text + after, begins, size)
+        assert answer.data == BODY
+        assert ends == (left == after)
+
+
+def test_chunks_that_break_are_no_answer() -> None:
+    """Wherever the connection ends, and whichever byte of the frame is another."""
+    text = CHUNKED + CHUNKS
+    for begins in range(len(CHUNKED), len(text)):
+        with pytest.raises(HTTPException):
+            answer_of(text[:begins], len(CHUNKED), 5)
+    for line in (b"12;a=b\r\n", b"7\r\n", b"}\r\n7"):
+        with pytest.raises(HTTPException):
+            answer_of(text.replace(line, line.replace(b"\r", b"x")), len(CHUNKED), 1000)
+
+
+@pytest.mark.parametrize("begins", [b"", b"0\r\n", b"3\r\nabc\r\n"])
+def test_lines_between_chunks_have_an_end(begins: bytes) -> None:
+    """Of one without an end no more is received than of a line of the head."""
+    pieces = Pieces(b"1: 1\r\n" * 20_000 if b"0" in begins else b"1" * 120_000, 1000)
+    with pytest.raises(HTTPException):
+        plain_answer(CHUNKED + begins, cast("socket.socket", pieces), time.monotonic() + 60)
+    assert len(pieces.left) > 40_000
+
+
+def test_chunks_are_read_until_they_are_too_many() -> None:
+    """As soon as their lengths say so: none of what is too much is received."""
+    answer, _, _ = answer_of(CHUNKED + CHUNKS, len(CHUNKED), 5, max_bytes=len(BODY))
+    assert answer.data == BODY
+    pieces = Pieces(b"3\r\nabc\r\n4\r\n", 3)
+    with pytest.raises(AnswerTooLarge):
+        plain_answer(CHUNKED, cast("socket.socket", pieces), time.monotonic() + 60, 6)
+    assert pieces.left == b""
+
+
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OK + b"Content-Length: 6\r\n\r\nabcdef",
+        CHUNKED + b"3\r\nabc\r\n3\r\ndef\r\n0\r\n\r\n",
+        OK + b"X-Long: " + b"x" * 30_000 + b"\r\nContent-Length: 6\r\n\r\nabcdef",
+        OK + b"Connection: close\r\n\r\nabcdef",
+    ],
+)
+def test_each_answer_has_its_bound(tmp_path: Path, answer: bytes, *, used: bool) -> None:
+    """Whatever says where it ends, on a new connection and on one that was used."""
+    good = OK + b"Content-Length: 2\r\n\r\nok"
+    with client_of(tmp_path, *([good] if used else []), answer, answer, good) as (client, _):
+        if used:
+            assert client.request("GET", "/api") == b"ok"
+        assert client.request("GET", "/api", max_bytes=6) == b"abcdef"
+        with pytest.raises(AnswerTooLarge):
+            client.request("GET", "/api", max_bytes=5)
+        assert client.request("GET", "/api", max_bytes=5) == b"ok"
