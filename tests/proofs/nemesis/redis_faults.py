@@ -128,7 +128,9 @@ def scripts_flushed(stage: Stage) -> None:
 
 @fault("F18", "adds are refused; claims and settlements go on", server="redis7", spares_sessions=True)
 def memory_full(stage: Stage) -> None:
-    """Let Redis be full (noeviction) for longer than a claim duration."""
+    """Let Redis be full (noeviction) for longer than a claim duration, when items fall due."""
+    for number in range(10):  # else all may be done before it is full
+        stage.add(f"due/{number}-{time.monotonic_ns()}", after=stage.claim_duration / 2)
     before = len([each for each in stage.fleet.attempts() if each.accepted])
     stage.run("CONFIG", "SET", "maxmemory", "1")
     stage.sleep(1.2 * stage.claim_duration)

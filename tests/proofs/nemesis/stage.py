@@ -293,11 +293,11 @@ class Stage:
             "the producers rest",
         )
 
-    def add(self, key: str) -> None:
+    def add(self, key: str, after: float = 0.0) -> None:
         """Add a key that must run, as producers do."""
         queue, asked = Queue("jobs", self.connection), time.monotonic()
-        queue.add(key)
-        self._own_adds.append(Add(key, asked, time.monotonic()))
+        queue.add(key, after=after)
+        self._own_adds.append(Add(key, asked, time.monotonic(), after))
 
     def adds(self) -> list[Add]:
         """Return what was added and acknowledged."""
