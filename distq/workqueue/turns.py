@@ -38,53 +38,42 @@ PENDING, DEAD, UNKNOWN = Disposition("pending"), Disposition("dead"), Dispositio
 class Encoded:
     """A turn's settlements as the script takes them: the successes first, since they are many and cheap.
 
-    ``others`` are the places of the other outcomes among the entries, None if all are successes.
+    ``others`` are the places of the other outcomes among the entries.
     """
 
     n_ok: int
     settlements: list[str | bytes | int]
-    others: list[int] | None = None
+    others: Sequence[int] = ()
 
 
 def encode(entries: Sequence[Entry], settings: TurnSettings) -> Encoded:
-    """Write entries as the script takes them."""
-    others = _others(entries) if entries else []
-    if not others:
-        return Encoded(len(entries), _successes(entries))
-    rare = {*others}
-    successes = [entry for place, entry in enumerate(entries) if place not in rare]
-    flat = _successes(successes)
+    """Write entries as the script takes them: item and fence of each success, then the others."""
+    flat: list[str | bytes | int] = []
+    others: list[int] = []
+    fence, text = -1, ""
+    for place, entry in enumerate(entries):
+        if entry.outcome.__class__ is not Success:
+            others.append(place)
+            continue
+        request = entry.request  # type: ignore[union-attr]  # of a settlement, as its outcome shows
+        if request.fence != fence:  # claims of one turn follow one another, so its text is made once
+            fence, text = request.fence, str(request.fence)
+        flat += request.key, text
     for place in others:
         flat += _other(entries[place], settings)
-    return Encoded(len(successes), flat, others)
+    return Encoded(len(entries) - len(others), flat, others)
 
 
 def parts(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
     """Divide entries that would take one script too long; the last part has the successes, and claims."""
-    if len(entries) <= COSTLY_LIMIT or len(others := _others(entries)) <= COSTLY_LIMIT:
+    if len(entries) <= COSTLY_LIMIT:
         return [entries]
-    rare = {*others}
-    quick = [entry for place, entry in enumerate(entries) if place not in rare]
-    slow = [entries[place] for place in others]
+    quick = [entry for entry in entries if entry.outcome.__class__ is Success]
+    slow = [entry for entry in entries if entry.outcome.__class__ is not Success]
+    if len(slow) <= COSTLY_LIMIT:
+        return [entries]
     *some, rest = [slow[start : start + COSTLY_LIMIT] for start in range(0, len(slow), COSTLY_LIMIT)]
     return [*some, quick + rest]
-
-
-def _others(entries: Sequence[Entry]) -> list[int]:
-    """Return the places of entries that are no successes."""
-    return [place for place, entry in enumerate(entries) if entry.outcome.__class__ is not Success]
-
-
-def _successes(entries: Sequence[Entry]) -> list[str | bytes | int]:
-    """Return item and fence of each; claims of one turn follow one another, so its text is made once."""
-    fence, text = -1, ""
-    flat: list[str | bytes | int] = []
-    for entry in entries:
-        request = entry.request  # type: ignore[union-attr]  # of a settlement, as its outcome shows
-        if request.fence != fence:
-            fence, text = request.fence, str(request.fence)
-        flat += request.key, text
-    return flat
 
 
 def _other(entry: Entry, settings: TurnSettings) -> tuple[str | bytes | int, ...]:
@@ -151,7 +140,7 @@ def _dispositions(encoded: Encoded, refusals: bytes, others: Sequence[bytes]) ->
     dispositions = [ENDED] * encoded.n_ok + [_disposition(text) for text in others]
     for index in refusals.split(b",") if refusals else ():
         dispositions[int(index) - 1] = REFUSED
-    if encoded.others is None:
+    if not encoded.others:
         return dispositions
     successes, rest = iter(dispositions[: encoded.n_ok]), iter(dispositions[encoded.n_ok :])
     rare = {*encoded.others}
@@ -189,11 +178,8 @@ def _requests(
     requests = claimed_requests(columns, fence, period)
     if readable and are_keys(keys, items):
         return requests, []
-    each_readable = [
-        is_key(key, len(item)) and (failure is None or failure.readable)
-        for key, item, failure in zip(keys, items, failures, strict=False)
-    ]
-    return (
-        [request for request, is_readable in zip(requests, each_readable, strict=True) if is_readable],
-        [request for request, is_readable in zip(requests, each_readable, strict=True) if not is_readable],
-    )
+    good, odd = list[Request](), list[Request]()
+    for request, item, failure in zip(requests, items, failures, strict=False):
+        is_readable = is_key(request.key, len(item)) and (failure is None or failure.readable)
+        (good if is_readable else odd).append(request)
+    return good, odd
