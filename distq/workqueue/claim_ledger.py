@@ -44,7 +44,8 @@ class ClaimLedger:
 
         If that is all of them, it is the same object.
         """
-        held, sent = self.held, dict[object, Entry]()
+        held = self.held
+        sent: dict[object, Entry] = {}
         for entry in entries:  # a worker pays this for each item, so it calls nothing
             if entry.__class__ is Settlement:
                 request = entry.request
@@ -94,8 +95,8 @@ class ClaimLedger:
 
     def take(self, want: int) -> list[Request]:
         """Hand out up to ``want`` spare requests, in their order."""
-        taken = [self.spare.pop(key, None) for key in list(self.spare)[:want]]
-        return [request for request in taken if request is not None]
+        keys = list(self.spare)[:want]
+        return [request for key in keys if (request := self.spare.pop(key, None)) is not None]
 
     def take_back(self, turn: Turn) -> None:
         """Take back a turn whose caller was interrupted: its claims are spare."""

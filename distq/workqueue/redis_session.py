@@ -105,8 +105,8 @@ class RedisSession:
         """Return a request that was claimed ahead, if any, without a turn and without waiting for one."""
         if self._stopped or not self.ledger.spare:
             return None
-        now = self.clock.monotonic()
-        return next((request for request in self.ledger.take(1) if not is_cancelled(request, now)), None)
+        taken = self.ledger.take(1)
+        return taken[0] if taken and not is_cancelled(taken[0], self.clock.monotonic()) else None
 
     def take_back(self, entries: Sequence[Entry], turn: Turn) -> None:
         """Release the claims of a turn whose caller was interrupted; keep the dispositions of its entries."""
@@ -221,7 +221,8 @@ class RedisSession:
     def _answer(self, calls: Sequence[PendingCall]) -> None:
         """Settle the entries of all calls, claim the items they lack beyond the spare ones, and answer."""
         ledger, client = self.ledger, self.client
-        entries, want, ahead = list[Entry](), 0, 0
+        entries: list[Entry] = []
+        want = ahead = 0
         for call in calls:
             entries += call.entries
             want, ahead = want + call.want, ahead + call.ahead
