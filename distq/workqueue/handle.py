@@ -186,7 +186,11 @@ class QueueHandle(Producer):
         settlements = [Settlement(request, outcome)]
         if request.__class__ is not Request:
             require_turn(settlements, 0)
-        (disposition,) = self._make_turn(settlements, 0, ahead).dispositions
+        self._unanswered.entry = None
+        turn = run_apart(
+            self._turn, settlements, 0, ahead, undo=lambda turn: self._session.take_back(settlements, turn)
+        )
+        (disposition,) = turn.dispositions
         if disposition.kind == "unknown":
             raise Unanswered(
                 f"queue {self.name}: unknown whether {request.key} was settled: Redis did not answer, "
@@ -306,16 +310,9 @@ class QueueHandle(Producer):
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
         require_turn(settlements, want)
-        return self._make_turn(settlements, want)
-
-    def _make_turn(self, settlements: Sequence[Settlement], want: int, ahead: int = 0) -> Turn:
         self._unanswered.entry = None
         return run_apart(
-            self._turn,
-            settlements,
-            want,
-            ahead,
-            undo=lambda turn: self._session.take_back(settlements, turn),
+            self._turn, settlements, want, undo=lambda turn: self._session.take_back(settlements, turn)
         )
 
     def _turn(self, settlements: Sequence[Settlement], want: int, ahead: int = 0) -> Turn:
