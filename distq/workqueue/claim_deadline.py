@@ -33,12 +33,14 @@ class ClaimDeadline:
 
     def begin(self, sent_at: float) -> None:
         """Note a session whose ``open`` was sent then. Claims that missed the deadline stay cancelled."""
-        self._move(sent_at)
+        self.extend(sent_at)
         self._missed = False
 
     def extend(self, sent_at: float) -> None:
         """Note an answered heartbeat that was sent then. Claims that missed the deadline stay cancelled."""
-        self._move(sent_at)
+        with self._changing:
+            self._period.is_over()  # if it has ended, note that first: an end is final
+            self.period().ends_at = sent_at + self._lasts
 
     def left(self) -> float:
         """Return how many seconds are left."""
@@ -65,8 +67,3 @@ class ClaimDeadline:
                     self._missed = True
                     self._period = ClaimPeriod(self._clock, self._period.ends_at)
         return self._period
-
-    def _move(self, sent_at: float) -> None:
-        with self._changing:
-            self._period.is_over()  # if it has ended, note that first: an end is final
-            self.period().ends_at = sent_at + self._lasts

@@ -176,10 +176,12 @@ class QueueOwnership:
             self._first_seen, self._silence = dict(rivals), 0.0
         if now - self._warned_at >= _WARN_EVERY:
             self._warned_at = now
+            rival = next(iter(living or rivals.values()))
             _logger.warning(
                 "queue %s: claiming nothing: %s is on it for %s, this process for %s",
                 self._store.name,
-                *_named(next(iter(living or rivals.values()))),
+                rival.who,
+                rival.purpose,
                 purpose,
             )
 
@@ -238,10 +240,6 @@ class QueueOwnerships:
 
 def _worker(about: Mapping[str, Any]) -> str:
     return f"{about.get('id')!s:.80} (pid {about.get('pid')!s:.10} on {about.get('host')!s:.80})"
-
-
-def _named(participant: Participant) -> tuple[str, Purpose]:
-    return participant.who, participant.purpose
 
 
 def _differences(purpose: Purpose, *, lease: bool, watches: bool) -> str:

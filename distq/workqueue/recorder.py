@@ -22,7 +22,6 @@ from distq.metrics import (
 )
 from distq.workqueue.interface import (
     After,
-    Outcome,
     Release,
     Retry,
     Settlement,
@@ -92,7 +91,7 @@ class Recorder:
                 if disposition.kind not in {"refused", "unknown"} and type(settlement.outcome) is not Release
             ]
             delayed = sum(
-                _asks_for_delay(settlement.outcome)
+                isinstance(settlement.outcome, Retry | After) and settlement.outcome.delay != 0
                 for settlement, disposition in pairs
                 if disposition.kind in {"delayed", "pending"}
             )
@@ -105,7 +104,3 @@ class Recorder:
     def _count(self, metric: Metric, amount: int) -> None:
         if amount:
             self._provider.count(metric, self._both, amount)
-
-
-def _asks_for_delay(outcome: Outcome) -> bool:
-    return isinstance(outcome, Retry | After) and outcome.delay != 0

@@ -154,7 +154,7 @@ CONTROLS = (
     Control("no order of turns", QueueState, "turn", _no_order_of_turns),
     Control("lapsed items vanish", Items, "put_back", _forgets_to_put_back),
     Control("heartbeat by count", TurnClient, "knows", lambda client, turn: True),
-    Control("late fence", ClaimDeadline, "_move", lambda deadline, sent_at: None),
+    Control("late fence", ClaimDeadline, "extend", lambda deadline, sent_at: None),
     Control("new owner only", Router, "route", _new_keys_only),
     Control("fences by a counter", Items, "next_stamp", _counted),
     Control("leaked failures", QueueState, "_end", _leak_failures),
