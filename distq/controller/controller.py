@@ -15,7 +15,7 @@ from distq.workqueue.interface import Request, Result, TurnQueue
 from distq.workqueue.options import QueueKeywords
 from distq.workqueue.queue import Queue
 from distq.workqueue.queue_ownership import Purpose
-from distq.workqueue.rate_limiters import is_number
+from distq.workqueue.rate_limiters import is_number, is_whole
 
 if TYPE_CHECKING:
     from distq.controller.cached.caches import Caches
@@ -139,7 +139,7 @@ class Controller:
             "fleet_concurrency": self.fleet_concurrency,
             "fleet_concurrency_per_flow": self.fleet_concurrency_per_flow,
         }.items():
-            if number is not None and not (_is_whole(number) and number >= 1):
+            if number is not None and not (is_whole(number) and number >= 1):
                 raise ConfigError(f"bad {name}: {number!r}. Give a whole number, 1 or more.")
         self.queue.fleet_concurrency_per_flow = self.fleet_concurrency_per_flow
         timeout = self.reconciliation_timeout
@@ -208,7 +208,3 @@ def _watches(name: str, watches: object) -> "tuple[Watch, ...]":
     if not fors and any(isinstance(watch, Owns) for watch in watches):
         raise ConfigError(f"bad watches of {name}: Owns without For. Add a For with the owner's resource.")
     return watches
-
-
-def _is_whole(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)

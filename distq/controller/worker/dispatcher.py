@@ -271,8 +271,8 @@ class Dispatcher:
         """Make a turn, and return a request that this thread runs itself; else wait for more to do."""
         self._busy_since = time.monotonic()
         settlements = self._collect() if self._finished else []
-        if self._in_hand:
-            self._settle(self._release_stale())
+        if self._in_hand and self._pace.is_stale(self._executor.pending()):
+            self._settle(self._cancel_pending())
         want = self._pace.want(self._slots(), self._in_hand, settles=bool(settlements))
         wait = None
         if settlements or want:
@@ -369,11 +369,8 @@ class Dispatcher:
             self._recorder.finished(finished)
         return [each for each in finished if each.outcome is not LOST]
 
-    def _release_stale(self) -> list[Settlement]:
-        """Give back what was claimed ahead and found no slot within milliseconds."""
-        return self._cancel_pending() if self._pace.is_stale(self._executor.pending()) else []
-
     def _cancel_pending(self) -> list[Settlement]:
+        """Give back what found no slot, such as what was claimed ahead milliseconds ago."""
         self._pace.forget_submissions()
         pending = self._executor.cancel_pending()
         self._in_hand -= len(pending)
