@@ -262,5 +262,5 @@ def _check(limiter: object, *numbers: Duration) -> None:
 
 
 def _check_whole(limiter: object, number: int) -> None:
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+    if not is_whole(number) or number < 0:
         raise ConfigError(f"bad {limiter!r}: {number!r} is no whole number of 0 or more.")

@@ -273,7 +273,7 @@ class Dispatcher:
         settlements = self._collect() if self._finished else []
         if self._in_hand and self._pace.is_stale(self._executor.pending()):
             self._settle(self._cancel_pending())
-        want = self._pace.want(self._slots(), self._in_hand, settles=bool(settlements))
+        want = self._pace.want(self._executor.slots(), self._in_hand, settles=bool(settlements))
         wait = None
         if settlements or want:
             turn = self._turns.make(settlements, want)
@@ -283,7 +283,7 @@ class Dispatcher:
             wait = turn.wait if len(turn.requests) < want else None
             if own := self._submit(turn.requests, wait):
                 return own
-        if not self._in_hand and self._slots() == 0:
+        if not self._in_hand and self._executor.slots() == 0:
             slots = counted(self._concurrency, "slot")
             raise NoSlotLeft(
                 f'{self._name}: reconciles past max_hold have all of its {slots}. See "distq items".'
@@ -299,7 +299,7 @@ class Dispatcher:
         if pending > self._enough:
             self._wait_for_results(CLAIM_AHEAD)
         elif wait is None:
-            if not self._pace.want(self._slots(), self._in_hand, settles=False):
+            if not self._pace.want(self._executor.slots(), self._in_hand, settles=False):
                 self._wait_for_results(CLAIM_AHEAD if pending else overdue)
         elif not (self._in_hand and self._pace.is_quick and self._wait_for_results(SOON)):
             self._wait_for_work(min(wait, overdue))
@@ -320,7 +320,7 @@ class Dispatcher:
         self._waiting_for = "work"
         if not self._finished:
             self._busy_since = math.inf
-            self._queue.wait(seconds, self._pace.want(self._slots(), self._in_hand, settles=False))
+            self._queue.wait(seconds, self._pace.want(self._executor.slots(), self._in_hand, settles=False))
             self._busy_since = time.monotonic()
         self._waiting_for = ""
 
@@ -338,9 +338,6 @@ class Dispatcher:
             else:
                 self._changed.set()
 
-    def _slots(self) -> int:
-        return self._concurrency - self._executor.lost_slots()
-
     def _submit(self, requests: Sequence[Request], wait: float | None) -> Request | None:
         """Have the requests run; where a thread is idle that can go on here, return the first of them.
 
@@ -350,7 +347,7 @@ class Dispatcher:
             return None
         self._in_hand += len(requests)
         self._pace.submit(len(requests))
-        if not self._executor.hands_over or self._in_hand > self._slots():
+        if not self._executor.hands_over or self._in_hand > self._executor.slots():
             self._executor.submit(requests)
             return None
         self._left_to_wait = wait

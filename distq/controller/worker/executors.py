@@ -124,9 +124,9 @@ class Executor(ABC):
         """Return for how many seconds plain handlers past the timeout have had every slot."""
         return 0.0
 
-    def lost_slots(self) -> int:
-        """Return how many slots plain handlers keep whose requests were taken from them."""
-        return 0
+    def slots(self) -> int:
+        """Return how many slots requests can have: not those of handlers whose requests were taken."""
+        return self._concurrency
 
     @abstractmethod
     def close(self) -> None:
@@ -233,11 +233,11 @@ class ThreadExecutor(Executor):
             return 0.0
         return max(0.0, self._now() - max(started) - self._timeout)
 
-    def lost_slots(self) -> int:
-        """Return how many slots handlers keep whose requests were taken from them."""
+    def slots(self) -> int:
+        """Return how many slots requests can have: not those of handlers whose requests were taken."""
         if self._max_hold is None:
-            return 0
-        return sum(slot.request is not None and slot.is_decided for slot in self._slots)
+            return self._concurrency
+        return self._concurrency - sum(slot.request is not None and slot.is_decided for slot in self._slots)
 
     def cancel_all(self) -> None:
         """Set ``cancelled`` of every running request."""
