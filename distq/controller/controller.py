@@ -11,7 +11,8 @@ from distq.controller.functions import require_reconcile
 from distq.errors import ConfigError
 from distq.mistakes import calling_line, pointing_to, suggesting_keywords
 from distq.seconds import Duration, in_seconds
-from distq.workqueue.interface import Request, Result, TurnQueue
+from distq.workqueue.handle import QueueHandle
+from distq.workqueue.interface import Request, Result
 from distq.workqueue.options import QueueKeywords
 from distq.workqueue.queue import Queue
 from distq.workqueue.queue_ownership import Purpose
@@ -37,7 +38,7 @@ class Controller:
 
     Raises ConfigError for an argument that cannot work; the message begins with the line of this call.
 
-    :param str | TurnQueue queue: The name of the queue in Redis, or a Queue or MemoryQueue.
+    :param str | QueueHandle queue: The name of the queue in Redis, or a Queue or MemoryQueue.
     :param Reconcile reconcile: A function, method or callable object that takes a Request and returns a
         Result or None; plain (run by a thread pool) or ``async def`` (run by one event loop).
     :param Sequence[Watch] watches: For, Owns, Watches and Every, which feed the queue; one For at most.
@@ -68,7 +69,7 @@ class Controller:
 
     def __init__(
         self,
-        queue: str | TurnQueue,
+        queue: str | QueueHandle,
         reconcile: Reconcile,
         *,
         watches: "Sequence[Watch]" = (),
@@ -180,10 +181,10 @@ def purpose_of(controller: Controller, lease: str) -> Purpose | None:
     return Purpose(resource, lease=lease, watches=tuple(map(title, controller.watches)))
 
 
-def _queue(queue: object, fair_by: str | None) -> TurnQueue:
+def _queue(queue: object, fair_by: str | None) -> QueueHandle:
     if isinstance(queue, str):
         return Queue(queue, fair_by=fair_by)
-    if isinstance(queue, TurnQueue):
+    if isinstance(queue, QueueHandle):
         if fair_by is not None:
             raise ConfigError(f"bad fair_by {fair_by!r:.80}: the queue is a Queue. Give fair_by to that.")
         return queue

@@ -123,7 +123,7 @@ class HandleSession(Protocol):
     """
 
     def turn(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
-        """Settle and claim in one step; see ``TurnQueue.turn``.
+        """Settle and claim in one step; see ``QueueHandle.turn``.
 
         It may claim up to ``ahead`` more items, for the next call of any thread.
         """

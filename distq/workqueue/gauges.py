@@ -8,7 +8,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from distq.errors import RedisError, RedisRefused
 from distq.metrics import (
@@ -34,13 +34,13 @@ from distq.metrics import (
     Sample,
 )
 from distq.redisio import flow_reads, queue_reads
-from distq.redisio.connection import Connection
 from distq.redisio.flow_reads import Flow
 from distq.redisio.limits import FLOW_LABELS
 from distq.redisio.queue_reads import Counts, Level, heads
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord, words_of
 from distq.redisio.round_trips import Read, gather, run
+from distq.workqueue.queue import Queue
 
 T = TypeVar("T")
 
@@ -61,29 +61,13 @@ TIMEOUT = 1.0
 """Seconds after which a read of the gauges gives up; a scrape waits for it."""
 
 
-class Handle(Protocol):
-    """A queue in Redis (``Queue``)."""
-
-    @property
-    def name(self) -> str:
-        """Return the queue's name."""
-
-    @property
-    def connection(self) -> Connection:
-        """Return the connection to Redis."""
-
-    @property
-    def shutting_down(self) -> bool:
-        """Return whether the handle was shut down."""
-
-
 class QueueGauges:
     """Reads a queue's gauges: ``metrics.expose(QueueGauges(queue))``.
 
     If Redis does not answer it reports only that. Once the handle is shut down it reports nothing.
     """
 
-    def __init__(self, queue: Handle) -> None:
+    def __init__(self, queue: Queue) -> None:
         self._queue = queue
         self._store = QueueStore(queue.connection.with_timeout(TIMEOUT), queue.name)
         self._priorities = {0}

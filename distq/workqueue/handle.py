@@ -47,6 +47,10 @@ class QueueHandle(Producer):
     def __init__(self, name: str, engine: Engine, options: QueueOptions) -> None:
         super().__init__(name, engine, options)
         self.on_cancel: Callable[[Request], None] | None = None
+        """Called with each request whose claim ended before it was settled, from a thread of the queue.
+
+        It may add to this queue; what settles, claims or backs off there raises ConfigError.
+        """
         self._changed = Announcement()
         """Announced when claims have ended, and by each shutdown."""
         self._settings = TurnSettings(
@@ -308,7 +312,12 @@ class QueueHandle(Producer):
         return self._session.is_kept_alive()
 
     def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
-        """Settle claims and take up to ``want`` new ones in one step; see ``TurnQueue.turn``."""
+        """Settle claims and take up to ``want`` new ones, in one step.
+
+        At most 250 each way. If more than 50 settlements are no successes, some are sent before in steps of
+        their own, since one step would block Redis for too long. Raises RedisUnavailable while Redis does
+        not answer: call again with the same settlements; nothing happens twice.
+        """
         require_turn(settlements, want)
         self._unanswered.entry = None
         return run_apart(

@@ -1,21 +1,17 @@
 """The types of a queue: Request, Result, the WorkQueue protocol, and the turn at its core.
 
-``WorkQueue`` is for users and controllers. ``TurnQueue`` adds the one private operation
-behind claiming and settling: a *turn* settles claims and takes new ones in a single step,
-so that no crash can come between the two.
+Behind all claims and settlements is one operation, a *turn*: it settles claims and takes new ones in a single
+step, so that no crash can come between the two.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, final, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, final
 
-from distq.clock import Clock
 from distq.errors import QueueFull
-from distq.metrics import MetricsProvider
 from distq.redisio.scores import validate_priority
 from distq.seconds import Duration, in_seconds
-from distq.spans import SpanProvider
 from distq.workqueue.cancellation import Cancelled, ClaimPeriod, LazyEvent
 from distq.workqueue.rate_limiters import validate_delay
 
@@ -326,68 +322,3 @@ class WorkQueue(Protocol):
 
     def shut_down_with_drain(self, timeout: Duration | None = None) -> bool:
         """Shut down and wait for this handle's claims; return whether all ended in time."""
-
-
-@runtime_checkable
-class TurnQueue(WorkQueue, Protocol):
-    """The queue as a controller's dispatcher uses it: by turns."""
-
-    on_cancel: Callable[[Request], None] | None
-    """Called with each request whose claim ended before it was settled, from a thread of the queue.
-
-    It may add to this queue; what settles, claims or backs off there raises ConfigError.
-    """
-
-    fleet_concurrency: int | None
-    """How many items all handles together may hold; travels with each turn."""
-
-    fleet_concurrency_per_flow: int | None
-    """How many items of one flow they may hold; the queue must be fair."""
-
-    @property
-    def claim_duration(self) -> float:
-        """Return how long a silent handle keeps its claims, seconds."""
-
-    @property
-    def clock(self) -> Clock:
-        """Return the clock by which claims end."""
-
-    def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
-        """Settle claims and take up to ``want`` new ones, in one step.
-
-        At most 250 each way. If more than 50 settlements are no successes, some are sent before in steps of
-        their own, since one step would block Redis for too long. Raises RedisUnavailable while Redis does
-        not answer: call again with the same settlements; nothing happens twice.
-        """
-
-    def wait(self, seconds: float, want: int = 1) -> None:
-        """Sleep until work may have come, ``interrupt`` was called, or ``seconds`` went by.
-
-        As it comes, up to ``want`` items may be claimed, which the next turn returns.
-        """
-
-    def interrupt(self) -> None:
-        """End a running or the next ``wait`` at once; safe from any thread."""
-
-    @property
-    def revive_dead_after(self) -> float | None:
-        """Return the seconds after which this handle revives failed dead items; None for never."""
-
-    @property
-    def worker(self) -> str:
-        """Return the name that ``distq workers`` shows for this handle; empty for a queue in memory."""
-
-    def is_kept_alive(self) -> bool:
-        """Return whether this handle's claims are kept alive; True if they need no heartbeat."""
-
-    def announce_stop(self) -> None:
-        """Announce that this process is stopping: if it is killed before its end, that counts as no crash."""
-
-    def set_metrics_provider(self, metrics: MetricsProvider) -> None:
-        """Report metrics to this provider from now on, unless the handle has one."""
-
-    def set_span_provider(self, spans: SpanProvider) -> None:
-        """Trace adds and claims with this provider from now on, unless the handle has one."""
-
-    def close(self) -> None:
-        """Release this handle's claims and end its session."""

@@ -91,7 +91,7 @@ class RedisSession:
     # For its handle
 
     def turn(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
-        """Settle and claim, together with the calls of other threads; see ``TurnQueue.turn``."""
+        """Settle and claim, together with the calls of other threads; see ``QueueHandle.turn``."""
         try:
             turn = self._combiner.call(entries, want, ahead)
         finally:

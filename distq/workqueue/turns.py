@@ -55,7 +55,7 @@ def encode(entries: Sequence[Entry], settings: TurnSettings) -> Encoded:
         if entry.outcome.__class__ is not Success:
             others.append(place)
             continue
-        request = entry.request  # type: ignore[union-attr]  # of a settlement, as its outcome shows
+        request = entry.request
         if request.fence != fence:  # claims of one turn follow one another, so its text is made once
             fence, text = request.fence, str(request.fence)
         flat += request.key, text

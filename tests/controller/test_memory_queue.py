@@ -11,7 +11,6 @@ from distq.config import Settings
 from distq.errors import ConfigError
 from distq.testing import MemoryQueue
 from distq.workqueue import ItemExponentialFailureRateLimiter
-from distq.workqueue.interface import TurnQueue
 from distq.workqueue.queue import Queue
 from tests.support.eventually import eventually
 
@@ -100,7 +99,7 @@ def test_watches_do_not_feed_a_memory_queue() -> None:
 
 def test_both_kinds_of_queue_are_what_a_controller_needs() -> None:
     """A Controller takes either; what is neither is refused."""
-    assert isinstance(MemoryQueue("foos"), TurnQueue)
-    assert isinstance(Queue("foos"), TurnQueue)
+    for queue in MemoryQueue("foos"), Queue("foos"):
+        assert Controller(queue, lambda _: None).queue is queue
     with pytest.raises(ConfigError, match="bad queue: list is none"):
         Controller(["foos"], lambda _: None)  # type: ignore[arg-type]  # on purpose

@@ -13,7 +13,7 @@ from distq.errors import ConfigError
 from distq.informer.lister import Lister
 from distq.metrics import CACHE_OVERSIZED, CACHE_UNWRITTEN, Metric, MetricsProvider
 from distq.redisio.connection import Connection
-from distq.workqueue.interface import TurnQueue
+from distq.workqueue.handle import QueueHandle
 from distq.workqueue.queue import Queue
 
 WRITE_WITHIN = 2.0
@@ -26,7 +26,7 @@ class Caches:
     Raises ConfigError where the queue is not in Redis, or two watches would cache one resource.
     """
 
-    def __init__(self, watches: Sequence[Watch], queue: TurnQueue, *, timeout: float) -> None:
+    def __init__(self, watches: Sequence[Watch], queue: QueueHandle, *, timeout: float) -> None:
         self._client: Client | None = None
         self._metrics: MetricsProvider | None = None
         self._name = queue.name

@@ -12,7 +12,8 @@ from distq.controller.worker.reconcile_recorder import ReconcileRecorder
 from distq.controller.worker.worker_spans import WorkerSpans
 from distq.errors import LayoutTooNew, RedisError
 from distq.wording import duration
-from distq.workqueue.interface import Settlement, Success, Turn, TurnQueue, all_ended
+from distq.workqueue.handle import QueueHandle
+from distq.workqueue.interface import Settlement, Success, Turn, all_ended
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds between turns, before jitter, while Redis gives no useful answer."""
@@ -29,7 +30,7 @@ class PatientTurns:
     def __init__(
         self,
         name: str,
-        queue: TurnQueue,
+        queue: QueueHandle,
         *,
         stopping: threading.Event,
         recorder: ReconcileRecorder | None,

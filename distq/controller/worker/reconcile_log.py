@@ -6,12 +6,13 @@ import time
 from typing import Any
 
 from distq.wording import duration
-from distq.workqueue.interface import Disposition, Park, Retry, Settlement, TurnQueue
+from distq.workqueue.handle import QueueHandle
+from distq.workqueue.interface import Disposition, Park, Retry, Settlement
 
 _logger = logging.getLogger("distq")
 
 
-def log_reconcile(name: str, queue: TurnQueue, settlement: Settlement, disposition: Disposition) -> None:
+def log_reconcile(name: str, queue: QueueHandle, settlement: Settlement, disposition: Disposition) -> None:
     """Log how the reconcile of one request ended and what comes next, in one line.
 
     The traceback follows at the attempts 1, 2, 4, 8 and so on, and at debug level at each.
@@ -54,7 +55,7 @@ def _is_power_of_two(number: int) -> bool:
     return number & (number - 1) == 0
 
 
-def _next(name: str, queue: TurnQueue, settlement: Settlement, disposition: Disposition) -> str:
+def _next(name: str, queue: QueueHandle, settlement: Settlement, disposition: Disposition) -> str:
     match disposition.kind:
         case "delayed" if disposition.due is not None:
             return f"next in {duration(disposition.due - time.time())}"

@@ -45,7 +45,7 @@ class MemorySession:
         self._thread = threading.local()
 
     def turn(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
-        """Settle and claim; see ``TurnQueue.turn``. Nothing is claimed ahead: it would save no round trip."""
+        """Settle and claim, as ``QueueHandle.turn``. Nothing is claimed ahead: it saves no round trip."""
         del ahead
         with self._engine.lock:
             self._in_turn = True

@@ -11,7 +11,7 @@ from typing import Any
 from distq.metrics import Labels, Metric, Sample
 from distq.redisio.connection import Connection
 from distq.testing.fake_clock import FakeClock
-from distq.workqueue.interface import TurnQueue
+from distq.workqueue.handle import QueueHandle
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
 
@@ -51,14 +51,14 @@ class Ours:
         self._connection = connection
         self._name = name
         self._clock = FakeClock(BEGAN / 1e6)
-        self._made: list[TurnQueue] = []
+        self._made: list[QueueHandle] = []
         self.move_to(0)
 
-    def handle(self, **arguments: Any) -> TurnQueue:
+    def handle(self, **arguments: Any) -> QueueHandle:
         """Make a handle, as if in a process of its own."""
         if self._connection is None:
             shares = self._made[0] if self._made else None
-            make: Callable[..., TurnQueue] = MemoryQueue
+            make: Callable[..., QueueHandle] = MemoryQueue
             arguments |= {"shares": shares, "clock": self._clock}
         else:
             make = Queue
