@@ -127,15 +127,10 @@ class QueueOwnership:
         self._allowed: str | None = None
         """The session that may claim."""
         self._has_worked = False
-        self._first_seen: dict[str, Participant] = {}
-        """The rivals as they were when first seen; empty if this program may work."""
+        self.rivals: dict[str, Participant] = {}
+        """The rivals of the last look, as they were when first seen; empty if this program may work."""
         self._silence = self._looked_at = self._warned_at = 0.0
         self._mentioned = False
-
-    @property
-    def waits(self) -> bool:
-        """Return whether the last look found rivals."""
-        return bool(self._first_seen)
 
     def allows(self, session: str, purpose: Purpose) -> bool:
         """Return whether this session may claim; once it may, no look follows. Raises as ``look``."""
@@ -150,33 +145,33 @@ class QueueOwnership:
         it waits.
         """
         others = dict(self._participants(before))
-        rivals = {name: other for name, other in others.items() if other.purpose.differs_from(purpose)}
+        found = {name: other for name, other in others.items() if other.purpose.differs_from(purpose)}
         now = self._clock.monotonic()
         self._silence += min(now - self._looked_at, _LONGEST_GAP)
         self._looked_at = now
-        if rivals and not self._first_seen:
+        if found and not self.rivals:
             self._silence, self._warned_at = 0.0, -_WARN_EVERY
-        if rivals:
-            self._face(rivals, purpose, now)
+        if found:
+            self._face(found, purpose, now)
             if self._silence < _SILENCE:
                 return False
-        self._first_seen = {}
+        self.rivals = {}
         self._has_worked = True
         self._mention(others, purpose)
         return True
 
-    def _face(self, rivals: Mapping[str, Participant], purpose: Purpose, now: float) -> None:
+    def _face(self, found: Mapping[str, Participant], purpose: Purpose, now: float) -> None:
         """Warn of rivals; raise QueueTaken if one shows a sign of life."""
-        first = self._first_seen
-        living = [each for name, each in rivals.items() if name in first and each.sign != first[name].sign]
-        self._first_seen = dict(rivals) | {name: first[name] for name in rivals if name in first}
+        first = self.rivals
+        living = [each for name, each in found.items() if name in first and each.sign != first[name].sign]
+        self.rivals = dict(found) | {name: first[name] for name in found if name in first}
         if living and not self._has_worked:
             raise QueueTaken(_taken(self._store.name, living[0], purpose))
         if living:  # it may stay for long: count its silence from here
-            self._first_seen, self._silence = dict(rivals), 0.0
+            self.rivals, self._silence = dict(found), 0.0
         if now - self._warned_at >= _WARN_EVERY:
             self._warned_at = now
-            rival = next(iter(living or rivals.values()))
+            rival = next(iter(living or found.values()))
             _logger.warning(
                 "queue %s: claiming nothing: %s is on it for %s, this process for %s",
                 self._store.name,

@@ -132,7 +132,7 @@ class RedisSession:
         One thread sleeps on Redis for all, for ``seconds`` at most; the others wait until they take over.
         Redis claims up to ``want`` items as the sleep ends: for this thread, since others wait for their own.
         """
-        for_work = not (self.ledger.draining or self.client.ownership.waits)
+        for_work = not (self.ledger.draining or self.client.ownership.rivals)
         follow_up = partial(self._follow_up, want, seconds)
         self._sleeper.wait(seconds, at_most, for_work=for_work, follow_up=follow_up)
 

@@ -172,7 +172,7 @@ class TurnClient:
         for part in earlier:
             self._send_part(part, 0, is_own=is_own)
         wait = self._send_part(last, want, is_own=is_own)
-        if not self.ownership.waits:
+        if not self.ownership.rivals:
             return wait
         if session := self.session:  # it holds nothing, and would keep the rival waiting
             self.session = ""
