@@ -77,7 +77,7 @@ class Heartbeat:
             is_due = slept >= period or session.client.worker.has_news() or session.client.deadline.is_over()
             good = self._look(session, beats=is_due)
             if is_due:
-                period, slept = self._until_next(session, good=good), 0.0
+                period, slept = self._until_next(good=good), 0.0
             del session
         self._connection.close()
 
@@ -100,7 +100,7 @@ class Heartbeat:
             session.release_spare()
         self._spare = spare
 
-    def _until_next(self, session: "RedisSession", *, good: bool) -> float:
+    def _until_next(self, *, good: bool) -> float:
         """Return the seconds from one heartbeat to the next.
 
         After a failure it is short: one period may have passed before it, and Redis counts at most one more
@@ -108,7 +108,7 @@ class Heartbeat:
         """
         if not good:
             return min(self._period / 4, 1.0)
-        until_give_back = self._give_back_at - session.clock.monotonic()
+        until_give_back = self._give_back_at - self._clock.monotonic()
         return min(self._period, max(until_give_back, 0.1))
 
     def stood_still(self) -> float:
@@ -134,7 +134,7 @@ class Heartbeat:
     def fence_if_late(self, session: "RedisSession") -> None:
         """Cancel all held requests once the deadline has passed; soon other sessions may have them."""
         if session.client.deadline.take_missed():
-            ended_at = session.clock.monotonic() + session.client.deadline.cancel_time
+            ended_at = self._clock.monotonic() + session.client.deadline.cancel_time
             if session.held():
                 session.ledger.cancel_all("no heartbeat reached Redis in time")
                 self._give_back_at = ended_at
@@ -142,7 +142,7 @@ class Heartbeat:
 
     def beat(self, session: "RedisSession") -> bool:
         """Send one heartbeat and compare the claims; return whether the server has the session."""
-        before, identity, sent_at = session.at_rest(), session.id, session.clock.monotonic()
+        before, identity, sent_at = session.at_rest(), session.id, self._clock.monotonic()
         was_late = self._was_late
         if not identity:
             return True
@@ -151,7 +151,7 @@ class Heartbeat:
             session=identity,
             claim_duration=microseconds(session.claim_duration),
             max_clock_step=session.max_clock_step,
-            worker=session.client.worker.describe(session.clock),
+            worker=session.client.worker.describe(),
         )
         if reply == b"LOST":
             if session.id == identity:
@@ -168,7 +168,7 @@ class Heartbeat:
         if undisturbed and not session.client.knows(turn.decode()):
             session.check(identity)  # Redis went back: the count may match, but the claims differ
         if (at := self._give_back_at) < math.inf:  # also during turns: a busy session always has one
-            if session.clock.monotonic() >= at:
+            if self._clock.monotonic() >= at:
                 self._give_back(session, at)
         elif undisturbed:
             self._compare(session, claims)

@@ -106,7 +106,7 @@ class TurnClient:
             nonce=secrets.token_urlsafe(16),
             claim_duration=microseconds(self._settings.options.claim_duration),
             max_clock_step=self._settings.max_clock_step,
-            worker=self.worker.describe(self._clock),
+            worker=self.worker.describe(),
         )
         self.deadline.begin(sent_at)
         self._on_open()
@@ -146,9 +146,7 @@ class TurnClient:
 
     def _end(self, session: str) -> bool:
         """End this session; return whether Redis still had it."""
-        return bool(
-            self.store.run("close", session=session, worker=self.worker.describe(self._clock, ends=True))
-        )
+        return bool(self.store.run("close", session=session, worker=self.worker.describe(ends=True)))
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from distq.clock import Clock
 from distq.redisio.durations import Durations
 from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.flow_waits import FlowWaits
@@ -93,11 +92,12 @@ class Worker:
             self._rates
         ) >= 0.005  # less is shown as 0.00
 
-    def describe(self, clock: Clock, *, ends: bool = False) -> str:
+    def describe(self, *, ends: bool = False) -> str:
         """Return the description as JSON; times are seconds since the epoch by this machine's clock.
 
         Of a session that ``ends`` Redis keeps the counts alone.
         """
+        clock = self._settings.options.clock
         self._follow_rates(clock.monotonic())
         self._since = self._since or clock.now()
         counts = {"done": self.done, "failed": self.failed, "refused": self.refused}

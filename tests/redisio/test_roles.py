@@ -9,7 +9,6 @@ from functools import partial
 import pytest
 from prometheus_client import CollectorRegistry
 
-from distq.clock import SYSTEM_CLOCK
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
@@ -128,7 +127,7 @@ def fill(redis: Connection) -> None:
     populated = Populated(redis)
     number = populated.session.partition("-")[0]
     worker = Worker(TurnSettings())
-    redis.execute("HSET", populated.store.key("workers"), number, worker.describe(SYSTEM_CLOCK))
+    redis.execute("HSET", populated.store.key("workers"), number, worker.describe())
 
 
 def look(redis: Connection) -> None:

@@ -12,6 +12,7 @@ from distq.redisio.keys import queue_key
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.engine import TurnSettings
 from distq.workqueue.interface import Disposition, Request, Retry, Settlement, Success
+from distq.workqueue.options import QueueOptions
 from distq.workqueue.queue import Queue
 from distq.workqueue.turns import TurnReply
 from distq.workqueue.worker import Worker
@@ -44,31 +45,33 @@ def test_counts_are_seen_long_before_the_next_heartbeat_is_due(connection: Conne
 
 def test_the_rate_follows_what_is_done_and_then_there_is_no_news() -> None:
     """It rises and falls within seconds, whatever the intervals, and a worker that is idle costs no more."""
-    clock, worker = FakeClock(), Worker(TurnSettings())
-    worker.describe(clock)
+    clock = FakeClock()
+    worker = Worker(TurnSettings(QueueOptions(clock=clock)))
+    worker.describe()
     assert not worker.has_news()
     for _ in range(10):
         _count(worker, [DONE] * 15, ["ended"] * 15)
         assert worker.has_news()
         clock.step(1.5)
-        described = worker.describe(clock)
+        described = worker.describe()
     assert '"done_per_second": 9.' in described
     clock.step(10.0)
-    assert '"done_per_second": 0.3' in worker.describe(clock)
+    assert '"done_per_second": 0.3' in worker.describe()
     clock.step(20.0)
-    worker.describe(clock)
+    worker.describe()
     assert not worker.has_news()
 
 
 def test_what_fails_has_a_rate_of_its_own() -> None:
     """Where all fails nothing is done: a page that shows both must not say that it is."""
-    clock, worker = FakeClock(), Worker(TurnSettings())
-    worker.describe(clock)
+    clock = FakeClock()
+    worker = Worker(TurnSettings(QueueOptions(clock=clock)))
+    worker.describe()
     failed = Settlement(Request("a"), Retry("ValueError: no"))
     for _ in range(10):
         _count(worker, [failed] * 6 + [DONE] * 3, ["delayed"] * 6 + ["ended"] * 3)
         clock.step(1.5)
-        described = json.loads(worker.describe(clock))
+        described = json.loads(worker.describe())
     assert described["failed_per_second"] == pytest.approx(2 * described["done_per_second"], abs=0.01)
     assert 3.5 < described["failed_per_second"] < 4.0
     clock.step(10.0)
