@@ -20,7 +20,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from tests.controller.test_dispatcher import KINDS, handler, left_over
-from tests.support.dispatchers import running
+from tests.support.dispatchers import running, stop
 from tests.support.eventually import eventually
 from tests.support.tcp_proxy import TcpProxy
 
@@ -247,7 +247,7 @@ def test_a_coroutine_that_is_never_awaited_ends_the_worker_and_its_item_waits(
     queue = Queue("foos", connection)
     queue.add(*map(str, range(20)))
     with running(Controller(queue, reconcile, concurrency=2), on_failure=errors.append) as dispatcher:
-        dispatcher.join()
+        eventually(dispatcher.has_ended)
         assert dispatcher.problem() == ""
     assert left_over(connection, "foos") == {"ready": 20}
     assert [type(error) for error in errors] == [ConfigError]
@@ -298,7 +298,7 @@ class TestStop:
             eventually(lambda: left_over(connection, "foos") == {"processing": 2, "claims": 2, "ready": 8})
             assert dispatcher.in_progress == 2
             go.set()
-            assert dispatcher.join()
+            eventually(dispatcher.has_ended)
         assert sorted(seen) == ["0", "1"]
         assert left_over(connection, "foos") == {"ready": 8}
 
@@ -323,7 +323,7 @@ class TestStop:
             dispatcher.shut_down(20)
             eventually(lambda: left_over(connection, "foos") == {"processing": 1, "claims": 1, "ready": 100})
             go.set()
-            assert dispatcher.join()
+            eventually(dispatcher.has_ended)
 
     def test_past_the_grace_period_handlers_are_cancelled_and_their_items_released(
         self, connection: Connection
@@ -348,7 +348,7 @@ class TestStop:
             queue.add("default/web")
             with running(Controller(queue, reconcile)) as dispatcher:
                 assert started.acquire(timeout=20)
-                assert not dispatcher.stop(0.05)
+                stop(dispatcher, 0.05)
         assert cancelled.is_set()
         assert left_over(connection, "async") == {"ready": 1}
         assert stopped.is_set()
@@ -366,7 +366,7 @@ class TestStop:
         queue.add("default/web")
         with running(Controller(queue, reconcile)) as dispatcher:
             assert started.wait(20)
-            assert not dispatcher.stop(0.0)
+            stop(dispatcher, 0.0)
             assert left_over(connection, "foos") == {"ready": 1}
         go.set()
 
@@ -374,7 +374,7 @@ class TestStop:
         """Waiting for work ends with the shutdown, whatever the queue's patience is."""
         with running(Controller(Queue("foos", connection), lambda _: None)) as dispatcher:
             began = time.monotonic()
-            assert dispatcher.stop(60)
+            stop(dispatcher, 60)
             assert time.monotonic() - began < 5
 
 
@@ -395,11 +395,8 @@ def test_a_queue_that_is_shut_down_ends_its_dispatcher(connection: Connection) -
         queue.add("left to others")
         queue.shut_down()
         go.set()
-        joining = threading.Thread(target=dispatcher.join, daemon=True)
-        joining.start()
-        joining.join(timeout=20)
-        assert not joining.is_alive()
+        eventually(dispatcher.has_ended)
         assert dispatcher.problem() == ""
     finally:
-        dispatcher.stop(0)
+        stop(dispatcher, 0)
     assert connection.execute("HLEN", "distq:{foos}:workers") == 0

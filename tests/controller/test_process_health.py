@@ -18,7 +18,7 @@ from distq.metrics import Sample
 from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
-from tests.support.dispatchers import running
+from tests.support.dispatchers import running, stop
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
@@ -51,7 +51,7 @@ def test_a_dispatcher_that_ended_is_a_reason_to_start_again(connection: Connecti
     assert whole.health() == ["foos: its dispatcher ended"]
     assert whole.readiness() == whole.health()
     dispatcher._thread = running_thread
-    dispatcher.stop(5.0)
+    stop(dispatcher, 5.0)
     assert whole.health() == []
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from distq.controller.controller import Controller
 from distq.controller.worker.dispatcher import Dispatcher
+from tests.support.eventually import eventually
 
 
 @contextmanager
@@ -16,4 +17,10 @@ def running(controller: Controller, **options: Any) -> Iterator[Dispatcher]:
     try:
         yield dispatcher
     finally:
-        dispatcher.stop(5.0)
+        stop(dispatcher, 5.0)
+
+
+def stop(dispatcher: Dispatcher, grace: float) -> None:
+    """Give running handlers so many seconds, and wait until the shutdown is over."""
+    dispatcher.shut_down(grace)
+    eventually(dispatcher.has_ended)

@@ -119,7 +119,6 @@ class Dispatcher:
             spans=worker_spans,
             on_settled=on_settled,
         )
-        self._all_finished = True
         self._all_settled = self._gave_up = False
         self._thread: threading.Thread | None = None
         """The thread that dispatches; the executor has one more than slots, and they take turns at it."""
@@ -211,16 +210,6 @@ class Dispatcher:
         running = f" ({counted(self.in_progress, 'item')} in progress)" if self.in_progress else ""
         return f"what {self._name} had claimed{running} {after}"
 
-    def join(self) -> bool:
-        """Wait until the shutdown is over; return whether all handlers finished in time."""
-        self._ended.wait()
-        return self._all_finished
-
-    def stop(self, grace: float) -> bool:
-        """Shut down and wait; return whether all handlers finished within ``grace`` seconds."""
-        self.shut_down(grace)
-        return self.join()
-
     def _end(self, error: BaseException) -> None:
         """Claim nothing more, and report why; from a handler's thread, and once."""
         with self._swap:
@@ -261,7 +250,7 @@ class Dispatcher:
         return None
 
     def _fail(self, error: Exception) -> None:
-        self._all_finished, self._gave_up = False, isinstance(error, RedisError)
+        self._gave_up = isinstance(error, RedisError)
         if isinstance(error, RedisError) and not isinstance(error, LayoutTooNew):
             _logger.warning("%s: Redis is still away; what was claimed comes back by itself", self._name)
         else:
@@ -383,7 +372,6 @@ class Dispatcher:
         self._settle(self._cancel_pending())
         self._settle_running(lambda: self._turns.deadline - time.monotonic())
         if self._in_hand:
-            self._all_finished = False
             self._executor.cancel_all()
             cancelled_at = time.monotonic()
             self._settle_running(lambda: cancelled_at + CANCEL_TIME - time.monotonic())
