@@ -47,8 +47,9 @@ class TurnSettings:
     """The settings of a handle that each turn carries, and its callbacks.
 
     ``wants_links``: whether claims come with the spans that made their items pending. ``purpose`` describes
-    the program that the handle claims for. ``on_closed`` is called after a session in Redis was closed, in
-    the thread that closed it. ``callbacks`` knows who is in a limiter or ``on_cancel``.
+    the program that the handle claims for. ``on_cancel`` receives each request that ends unsettled.
+    ``on_closed`` is called after a session in Redis was closed, in the thread that closed it. ``callbacks``
+    knows who is in a limiter or ``on_cancel``.
     """
 
     options: QueueOptions = field(default_factory=QueueOptions)
@@ -56,6 +57,7 @@ class TurnSettings:
     fleet_concurrency_per_flow: int | None = None
     wants_links: bool = False
     purpose: Callable[[], Purpose] | None = None
+    on_cancel: Callable[[Request], None] = lambda _: None
     on_limiter_error: Callable[[], None] = lambda: None
     on_unreadable: Callable[[int], None] = lambda _: None
     on_closed: Callable[[], None] = lambda: None
@@ -197,5 +199,5 @@ class Engine(Protocol):
     def depth(self) -> int:
         """Return how many items wait now: ready, dirty, and delayed ones that are due."""
 
-    def session(self, settings: TurnSettings, on_cancel: Callable[[Request], None]) -> HandleSession:
-        """Return a session for one handle; ``on_cancel`` receives each request that ends unsettled."""
+    def session(self, settings: TurnSettings) -> HandleSession:
+        """Return a session for one handle."""

@@ -56,6 +56,7 @@ class QueueHandle(Producer):
         self._settings = TurnSettings(
             options,
             wants_links=options.spans is not None,
+            on_cancel=self._cancelled,
             on_limiter_error=self._count_limiter_error,
             on_unreadable=self._count_unreadable,
             on_closed=self._changed.announce,
@@ -69,7 +70,7 @@ class QueueHandle(Producer):
 
     def _use(self, engine: Engine) -> None:
         self._engine = engine
-        self._session = engine.session(self._settings, self._cancelled)
+        self._session = engine.session(self._settings)
         if self._shutting_down:
             self._session.stop()
 

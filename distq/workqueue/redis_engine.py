@@ -1,6 +1,6 @@
 """The engine of queues in Redis: each operation is one of the scripts in ``redisio/lua``, or a plain read."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from distq.errors import NotReplicated
@@ -8,7 +8,6 @@ from distq.redisio import queue_reads
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.engine import TurnSettings
-from distq.workqueue.interface import Request
 from distq.workqueue.options import QueueOptions
 from distq.workqueue.redis_session import RedisSession
 
@@ -20,9 +19,9 @@ class RedisEngine:
         self._store = QueueStore(connection, name, fair_by=options.fair_by or "")
         self._replicas, self._replicas_get = options.wait_replicas, options.wait_timeout
 
-    def session(self, settings: TurnSettings, on_cancel: Callable[[Request], None]) -> RedisSession:
+    def session(self, settings: TurnSettings) -> RedisSession:
         """Return a session for one handle."""
-        return RedisSession(self._store, settings, on_cancel)
+        return RedisSession(self._store, settings)
 
     def add(
         self, keys: Sequence[bytes], *, priority: int, delay: int, max_length: int | None, link: str = ""

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -48,15 +48,12 @@ class RedisSession:
     the session at its end if that holds nothing: so ``stop`` need not wait for the lock.
     """
 
-    def __init__(
-        self, store: QueueStore, settings: TurnSettings, on_cancel: Callable[[Request], None]
-    ) -> None:
+    def __init__(self, store: QueueStore, settings: TurnSettings) -> None:
         self.store = store
         self.claim_duration = settings.options.claim_duration
         self.clock = settings.options.clock
         self.max_clock_step = settings.max_clock_step
         self._settings = settings
-        self._on_cancel = on_cancel
         self._stopped = False
         self._begin()
         _sessions.add(self)
@@ -72,7 +69,9 @@ class RedisSession:
 
     def _forget(self) -> None:
         """Hold nothing and have no session."""
-        self.ledger = ClaimLedger(self.store.name, on_cancel=self._on_cancel, interrupt=self.interrupt)
+        self.ledger = ClaimLedger(
+            self.store.name, on_cancel=self._settings.on_cancel, interrupt=self.interrupt
+        )
         self.client = TurnClient(
             self.store,
             self._settings,

@@ -1,12 +1,11 @@
 """The engine of queues in this process: handles use the specification's state as they use Redis."""
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from distq.clock import Clock
 from distq.workqueue.announcement import Announcement
 from distq.workqueue.engine import TurnSettings
-from distq.workqueue.interface import Request
 from distq.workqueue.main_thread import apart
 from distq.workqueue.memory.entries import Now
 from distq.workqueue.memory.memory_session import MemorySession
@@ -25,9 +24,9 @@ class MemoryEngine:
         """Counts the changes that may have made an item claimable."""
         self.changed = Announcement()
 
-    def session(self, settings: TurnSettings, on_cancel: Callable[[Request], None]) -> MemorySession:
+    def session(self, settings: TurnSettings) -> MemorySession:
         """Return a session for one handle; only ``abandon`` lets it lapse, no claim duration does."""
-        return MemorySession(self, settings, on_cancel)
+        return MemorySession(self, settings)
 
     def now(self) -> int:
         """Return the queue's time, µs since the epoch."""

@@ -3,7 +3,7 @@
 import logging
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from distq.workqueue.engine import Entry, RateLimitedAdd, TurnSettings
@@ -27,12 +27,9 @@ _MAX_CLOCK_STEP = 10_000_000
 class MemorySession:
     """The claims of one handle; its first turn opens the session. See ``HandleSession``."""
 
-    def __init__(
-        self, engine: "MemoryEngine", settings: TurnSettings, on_cancel: Callable[[Request], None]
-    ) -> None:
+    def __init__(self, engine: "MemoryEngine", settings: TurnSettings) -> None:
         self._engine = engine
         self._settings = settings
-        self._on_cancel = on_cancel
         self._held: dict[str, Request] = {}
         self._number: int | None = None
         self._turns = 0
@@ -231,4 +228,4 @@ class MemorySession:
     def _cancel(self, request: Request, why: str) -> None:
         _logger.warning("queue %s: %s cancelled: %s", self._engine.name, request.key, why)
         request.cancelled.set()
-        self._on_cancel(request)
+        self._settings.on_cancel(request)

@@ -82,9 +82,7 @@ class SimulatedWorker:
         options = QueueOptions(rate_limiter=limiter, claim_duration=CLAIM_DURATION, clock=clock)
         self._clock = clock
         store = QueueStore(cast("Connection", line), "foos")
-        self.session = RedisSession(
-            store, TurnSettings(options, fleet_concurrency_per_flow=limit), on_cancel=lambda _: None
-        )
+        self.session = RedisSession(store, TurnSettings(options, fleet_concurrency_per_flow=limit))
         redis_session._sessions.discard(self.session)  # its end is no normal end of a process
         self._heartbeat = HeartbeatInStep(self.session)
         self.session._heartbeat = self._heartbeat
