@@ -55,6 +55,14 @@ def test_a_dispatcher_that_ended_is_a_reason_to_start_again(connection: Connecti
     assert whole.health() == []
 
 
+def test_a_worker_that_has_not_begun_answers_probes(connection: Connection) -> None:
+    """It may wait for caches to be in step, with a timeout of its reconciles or without."""
+    for timeout in None, 5.0:
+        controller = Controller(Queue("foos", connection), lambda _: None, reconciliation_timeout=timeout)
+        whole = health(connection, Dispatcher(controller))
+        assert (whole.health(), whole.readiness()) == ([], [])
+
+
 def test_a_heartbeat_that_ended_is_a_reason_to_start_again(connection: Connection) -> None:
     """Else the process would work on claims that are no longer its own."""
     queue = Queue("foos", connection)

@@ -77,8 +77,8 @@ class Executor(ABC):
         self._name = name
         self._reconcile = cast("Callable[[Request], Any]", reconcile)
         self._concurrency = concurrency
-        self._timeout = timeout
-        self._max_hold = max_hold
+        self._timeout = math.inf if timeout is None else timeout
+        self._max_hold = math.inf if max_hold is None else max_hold
         self._now = clock.monotonic
         self._on_finished = on_finished
         self._on_unusable = on_unusable
@@ -147,7 +147,7 @@ class Executor(ABC):
             self._refuse(result)
             result = NOT_AWAITED
         if timed_out:
-            timeout = TimeoutError(duration(self._timeout or 0.0))
+            timeout = TimeoutError(duration(self._timeout))
             timeout.__cause__ = result if isinstance(result, BaseException) else None
             return _outcome(timeout)
         if is_over and not self._stopping:
@@ -180,6 +180,9 @@ def _outcome(result: Any) -> Outcome:
 
 class ThreadExecutor(Executor):
     """A thread a slot, and one that dispatches; idle threads sleep on one queue and take what is next."""
+
+    _slots: Sequence[Slot] = ()
+    """None before the start, when a probe may look already."""
 
     def start(self, dispatch: Dispatch) -> None:
         """Start a thread for each slot, and one more to dispatch."""
@@ -226,8 +229,6 @@ class ThreadExecutor(Executor):
 
     def overdue(self) -> float:
         """Return for how many seconds handlers past the timeout have had every slot."""
-        if self._timeout is None:
-            return 0.0
         started = [slot.started for slot in self._slots if slot.request is not None]
         if len(started) < self._concurrency:
             return 0.0
@@ -235,7 +236,7 @@ class ThreadExecutor(Executor):
 
     def slots(self) -> int:
         """Return how many slots requests can have: not those of handlers whose requests were taken."""
-        if self._max_hold is None:
+        if self._max_hold == math.inf:
             return self._concurrency
         return self._concurrency - sum(slot.request is not None and slot.is_decided for slot in self._slots)
 
@@ -254,12 +255,12 @@ class ThreadExecutor(Executor):
         now = self._now()
         if now >= self._next_check:
             looks = [self._look_after(slot, now) for slot in self._slots]
-            self._next_check = now + min(self._timeout or math.inf, self._max_hold or math.inf, *looks)
+            self._next_check = now + min(self._timeout, self._max_hold, *looks)
         return self._next_check - now
 
     def _look_after(self, slot: Slot, now: float) -> float:
         """Return the seconds until the next check of this slot."""
-        timeout, max_hold = self._timeout or math.inf, self._max_hold or math.inf
+        timeout, max_hold = self._timeout, self._max_hold
         request, age = slot.request, now - slot.started
         if request is None or slot.is_decided:
             return min(timeout, max_hold)
@@ -281,7 +282,7 @@ class ThreadExecutor(Executor):
             self._name,
             request.key,
             duration(age),
-            duration(self._timeout or 0.0),
+            duration(self._timeout),
         )
 
     def _give_up(self, request: Request, slot: Slot, age: float) -> None:
@@ -306,7 +307,7 @@ class ThreadExecutor(Executor):
         """Reconcile what comes. A quick handler's items pay for each step here, so their path has few."""
         slot.thread, forks = threading.get_ident(), _forks.count
         reconcile, now, spans = self._reconcile, self._now, self._spans
-        enter, is_watched = current.enter, self._timeout is not None or self._max_hold is not None
+        enter, is_watched = current.enter, min(self._timeout, self._max_hold) < math.inf
         while (request := self._backlog.get()) is not None:
             # in a context without what handlers have left in that of the thread
             if request is _Task.DISPATCH and (request := Context().run(self._dispatch)) is None:
@@ -335,8 +336,7 @@ class ThreadExecutor(Executor):
             ended = now()
             took = ended - started
             if decides:
-                timed_out = self._timeout is not None and took >= self._timeout
-                self._finish(request, result, took, now=ended, timed_out=timed_out)
+                self._finish(request, result, took, now=ended, timed_out=took >= self._timeout)
             else:
                 self._returned_late(request, took)
             result = None  # an error's traceback must not outlive its item

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import inspect
+import math
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -91,7 +92,7 @@ class LoopExecutor(Executor):
                     self._spans.begin(request)
                 result = self._reconcile(request)  # its decorator may answer without a coroutine
                 if inspect.isawaitable(result):
-                    if self._timeout is None:
+                    if self._timeout == math.inf:
                         result = await result
                     else:
                         async with asyncio.timeout(self._timeout) as limit:
