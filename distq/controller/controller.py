@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from distq.controller.cached.caches import Caches
     from distq.controller.watches import Watch
     from distq.informer.lister import Lister
+    from distq.workqueue.memory.queue import MemoryQueue
 
 Reconcile = Callable[[Request], Result | None] | Callable[[Request], Awaitable[Result | None]]
 
@@ -38,7 +39,7 @@ class Controller:
 
     Raises ConfigError for an argument that cannot work; the message begins with the line of this call.
 
-    :param str | QueueHandle queue: The name of the queue in Redis, or a Queue or MemoryQueue.
+    :param str | Queue | MemoryQueue queue: The name of the queue in Redis, or a Queue or MemoryQueue.
     :param Reconcile reconcile: A function, method or callable object that takes a Request and returns a
         Result or None; plain (run by a thread pool) or ``async def`` (run by one event loop).
     :param Sequence[Watch] watches: For, Owns, Watches and Every, which feed the queue; one For at most.
@@ -69,7 +70,7 @@ class Controller:
 
     def __init__(
         self,
-        queue: str | QueueHandle,
+        queue: "str | Queue | MemoryQueue",
         reconcile: Reconcile,
         *,
         watches: "Sequence[Watch]" = (),
