@@ -140,7 +140,7 @@ class Dispatcher:
     def gauges(self) -> list[Sample]:
         """Return how many handlers may run, and how many do."""
         busy = 0
-        if self._is_running():
+        if not self.has_ended():
             busy = self._in_hand - self._executor.pending() - len(self._finished)
         labels = (self._name,)
         return [
@@ -160,7 +160,7 @@ class Dispatcher:
 
     def standstills(self) -> Iterator[tuple[str, float]]:
         """Yield for how many seconds its thread has not gone on, while it neither waited nor asked Redis."""
-        if self._is_running() and not self._stopping.is_set():
+        if not (self.has_ended() or self._stopping.is_set()):
             went_on_at = max(self._busy_since, self._turns.tried_at)
             yield f"{self._name}: its dispatcher", time.monotonic() - went_on_at
 
@@ -196,11 +196,8 @@ class Dispatcher:
             self._executor.cancel_all()
 
     def has_ended(self) -> bool:
-        """Return whether the shutdown is over."""
-        return not self._is_running()
-
-    def _is_running(self) -> bool:
-        return self._has_started and not self._ended.is_set()
+        """Return whether the shutdown is over, or it was never started."""
+        return self._ended.is_set() or not self._has_started
 
     def left_behind(self) -> str:
         """Return what was neither settled nor released, or nothing."""
