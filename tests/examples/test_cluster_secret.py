@@ -246,28 +246,31 @@ def test_a_missing_source_is_waited_for(play: Callable[..., Play]) -> None:
     assert some.copy("a")["data"] == OPAQUE
 
 
-@pytest.mark.parametrize(
-    ("reason", "fields"),
-    [
-        ("BadPattern", {"matchNamespace": ["team-["]}),
-        ("BadSource", {"data": {"valueFrom": {"secretKeyRef": {"name": "original"}}, "password": None}}),
-        ("BadSource", {"data": {"valueFrom": "original"}}),
-    ],
-)
-def test_a_mistake_waits_for_its_correction(
-    play: Callable[..., Play], reason: str, fields: dict[str, Any]
-) -> None:
+MISTAKES: list[tuple[str, dict[str, Any]]] = [
+    ("BadPattern", {"matchNamespace": ["team-["]}),
+    ("BadSource", {"data": {"valueFrom": {"secretKeyRef": {"name": "original"}}, "password": None}}),
+    ("BadSource", {"data": {"valueFrom": "original"}}),
+]
+"""Fields, and the reason of the condition that they lead to."""
+
+
+def test_a_mistake_waits_for_its_correction(play: Callable[..., Play]) -> None:
     """It is dead and says why, copies stay as they are, and others are looked after."""
-    some, other = play().begin("a"), play().begin("a")
-    some.client.patch(CLUSTER_SECRET, some.name, fields)
+    other, *wrong = [play().begin("a") for _ in range(1 + len(MISTAKES))]
+    for some, (_, fields) in zip(wrong, MISTAKES, strict=True):
+        some.client.patch(CLUSTER_SECRET, some.name, fields)
     other.add("b")
-    some.run(on_failure="retry")
-    assert (some.state(), some.status()[:2]) == ("dead", ({"a"}, reason))
-    assert reason in some.events()
-    assert some.copy("a")["data"] == OPAQUE
+    other.run(on_failure="retry")
     assert other.where() == {"a", "b"}
-    some.change(matchNamespace=[some.name], data={"valueFrom": None, **OPAQUE})
-    assert (some.state(), some.status()[:2]) == (None, ({"a"}, "Synced"))
+    for some, (reason, _) in zip(wrong, MISTAKES, strict=True):
+        assert (some.state(), some.status()[:2]) == ("dead", ({"a"}, reason))
+        assert reason in some.events()
+        assert some.copy("a")["data"] == OPAQUE
+    correct = {"data": {"valueFrom": None, **OPAQUE}}
+    for some in wrong:
+        some.client.patch(CLUSTER_SECRET, some.name, {"matchNamespace": [some.name], **correct})
+    other.run()
+    assert [(some.state(), some.status()[:2]) for some in wrong] == [(None, ({"a"}, "Synced"))] * len(wrong)
 
 
 def test_a_namespace_that_refuses_does_not_stop_the_others(

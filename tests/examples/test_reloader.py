@@ -60,6 +60,10 @@ class Play:
         """Return how often the pods of a workload were made anew."""
         return rollouts(self.client, self.created[key])
 
+    def rollouts_of(self, keys: dict[str, str]) -> dict[str, int]:
+        """Return that of several workloads, by what they are called here."""
+        return {name: self.rollouts(key) for name, key in keys.items()}
+
     def events(self, key: str) -> list[str]:
         """Return what the events about a workload say."""
         name = key.partition("/")[2]
@@ -73,21 +77,22 @@ def play(sandbox: Sandbox) -> Play:
     return Play(sandbox)
 
 
-@pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "StatefulSet"])
-def test_a_change_rolls_out_what_uses_it_once(play: Play, kind: str) -> None:
+def test_a_change_rolls_out_what_uses_it_once(play: Play) -> None:
     """Not when it is first seen, not again when nothing changed, and once for each source that did."""
-    key = play.workload(AUTO, kind=kind)
+    kinds = ("Deployment", "DaemonSet", "StatefulSet")
+    keys = {kind: play.workload(AUTO, kind=kind) for kind in kinds}
     play.run()
-    assert play.rollouts(key) == 0
+    assert play.rollouts_of(keys) == dict.fromkeys(kinds, 0)
     play.put("ConfigMap", "settings", "blue")
     play.run()
-    assert play.rollouts(key) == 1
+    assert play.rollouts_of(keys) == dict.fromkeys(kinds, 1)
     play.put("Secret", "password", "Ymx1ZQ==")
     play.run()
     play.run()
-    assert play.rollouts(key) == 2
-    assert f"changed: ConfigMap {play.namespace}/settings" in play.events(key)
-    assert f"changed: Secret {play.namespace}/password" in play.events(key)
+    assert play.rollouts_of(keys) == dict.fromkeys(kinds, 2)
+    for key in keys.values():
+        assert f"changed: ConfigMap {play.namespace}/settings" in play.events(key)
+        assert f"changed: Secret {play.namespace}/password" in play.events(key)
 
 
 def test_a_change_while_nothing_runs_is_found(play: Play) -> None:
@@ -120,30 +125,28 @@ def test_what_is_not_data_rolls_out_nothing(play: Play) -> None:
     assert play.rollouts(key) == 0
 
 
-@pytest.mark.parametrize(
-    ("annotations", "rolls"),
-    [
-        ({}, (0, 0)),
-        ({f"{PREFIX}/auto": "false"}, (0, 0)),
-        ({f"configmap.{PREFIX}/auto": "true"}, (1, 1)),
-        ({f"secret.{PREFIX}/auto": "true"}, (0, 1)),
-        ({f"configmap.{PREFIX}/reload": "settings"}, (1, 1)),
-        ({f"secret.{PREFIX}/reload": "other, password"}, (0, 1)),
-        ({f"{PREFIX}/search": "true"}, (0, 0)),
-    ],
-)
-def test_a_workload_says_what_it_wants(
-    play: Play, annotations: dict[str, str], rolls: tuple[int, int]
-) -> None:
-    """By annotations, as the original has them: after a change of the ConfigMap, and one of the Secret."""
-    key = play.workload(annotations)
+WISHES: dict[str, tuple[dict[str, str], int, int]] = {
+    "nothing": ({}, 0, 0),
+    "not auto": ({f"{PREFIX}/auto": "false"}, 0, 0),
+    "all ConfigMaps": ({f"configmap.{PREFIX}/auto": "true"}, 1, 1),
+    "all Secrets": ({f"secret.{PREFIX}/auto": "true"}, 0, 1),
+    "a ConfigMap": ({f"configmap.{PREFIX}/reload": "settings"}, 1, 1),
+    "two Secrets": ({f"secret.{PREFIX}/reload": "other, password"}, 0, 1),
+    "what matches": ({f"{PREFIX}/search": "true"}, 0, 0),
+}
+"""Annotations of a workload, and its rollouts after a change of the ConfigMap, and of the Secret."""
+
+
+def test_a_workload_says_what_it_wants(play: Play) -> None:
+    """By annotations, as the original has them."""
+    keys = {wish: play.workload(annotations) for wish, (annotations, _, _) in WISHES.items()}
     play.run()
     play.put("ConfigMap", "settings", "blue")
     play.run()
-    assert play.rollouts(key) == rolls[0]
+    assert play.rollouts_of(keys) == {wish: first for wish, (_, first, _) in WISHES.items()}
     play.put("Secret", "password", "Ymx1ZQ==")
     play.run()
-    assert play.rollouts(key) == rolls[1]
+    assert play.rollouts_of(keys) == {wish: both for wish, (_, _, both) in WISHES.items()}
 
 
 def test_a_pod_template_may_say_it_too(play: Play) -> None:
@@ -235,17 +238,16 @@ USES: dict[str, Callable[[], Object]] = {
 }
 
 
-@pytest.mark.parametrize("use", USES)
-def test_every_use_counts(play: Play, use: str) -> None:
+def test_every_use_counts(play: Play) -> None:
     """Variables, environments, volumes and projected ones, of init containers too."""
-    key = play.workload(AUTO, **USES[use]())
+    keys = {use: play.workload(AUTO, **pod()) for use, pod in USES.items()}
     play.run()
     play.put("ConfigMap", "settings", "blue")
     play.run()
-    assert play.rollouts(key) == 1
+    assert play.rollouts_of(keys) == dict.fromkeys(USES, 1)
     play.put("Secret", "password", "Ymx1ZQ==")
     play.run()
-    assert play.rollouts(key) == 2
+    assert play.rollouts_of(keys) == dict.fromkeys(USES, 2)
 
 
 def test_a_source_that_comes_later_is_noted(play: Play) -> None:
