@@ -243,14 +243,15 @@ class Sandbox:
         deadline = time.monotonic() + timeout
         quiet_looks = 0
         while runner.is_alive() and manager.failure is None and quiet_looks < _QUIET_LOOKS:
-            remains = [reason for controller in controllers for reason in what_remains(controller, run)]
-            quiet_looks = 0 if remains else quiet_looks + 1
+            remains = (reason for controller in controllers for reason in what_remains(controller, run))
+            first = next(remains, "")  # the rest is looked for once it is wanted
+            quiet_looks = 0 if first else quiet_looks + 1
             if manager.may_not_fail and manager.failure is None:
                 failed = (failed_object(controller, inspector, since) for controller in controllers)
                 found = next(filter(None, failed), None)
                 manager.failure = manager.failure or found  # a reconcile may have failed meanwhile
             if time.monotonic() > deadline:
-                what = f"not idle after {timeout:g} s: {'; '.join(dict.fromkeys(remains))}."
+                what = f"not idle after {timeout:g} s: {'; '.join(dict.fromkeys([first, *remains]))}."
                 raise TimeoutError(what) from manager.last_error
             runner.join(_LOOK_EVERY)
 
