@@ -60,7 +60,7 @@ def test_who_stops_it_finds_nothing_left(
     distq: CommandLine, redis: Connection, number: signal.Signals, status: int
 ) -> None:
     """In the middle of its work."""
-    process = distq.start("bench", "--seconds", "60")
+    process = distq.start("bench", "--seconds", "20")
     eventually(lambda: any(b"ready" in key or b"claims" in key for key in left_over(redis)))
     process.send_signal(number)
     process.communicate(timeout=30)

@@ -39,6 +39,11 @@ _LONG = 600.0
 """Seconds: a test that has more time than this may take minutes."""
 _QUICK = ("tests/redisio/", "tests/workqueue/")
 """Suites of thousands of tests, most of which take a moment."""
+_WAITING = (
+    *("tests/redisio/test_cluster.py", "tests/redisio/test_sentinel.py"),
+    *("tests/workqueue/test_frozen.py", "tests/workqueue/test_waiting_handles.py"),
+)
+"""What in these suites waits for seconds, until others notice that a process is gone or stands still."""
 
 # how long an example takes says how busy the machine is, and nothing of a promise
 settings.register_profile("busy-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -123,7 +128,8 @@ def _when(item: pytest.Item) -> str:
     limit = item.get_closest_marker("timeout")
     if limit and limit.args[0] > _LONG:
         return "later" if item.get_closest_marker("random") else "first"
-    return "last" if item.nodeid.startswith(_QUICK) else "then"
+    is_quick = item.nodeid.startswith(_QUICK) and not item.nodeid.startswith(_WAITING)
+    return "last" if is_quick else "then"
 
 
 def _part(items: list[pytest.Item], number: int, count: int) -> list[pytest.Item]:
