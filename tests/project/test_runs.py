@@ -198,13 +198,15 @@ def test_of_a_fleet(number):
 
 
 def test_fleets_begin_first_and_what_is_quick_comes_last(tmp_path: Path) -> None:
-    """Each process of a run has its share: the last one would go on alone."""
+    """Each process of a run has its share, the first one also what waits: the last one would go on alone."""
     (tmp_path / "tests" / "workqueue").mkdir(parents=True)
     (tmp_path / "tests" / "workqueue" / "test_turns.py").write_text(SOME.replace("_a_page", "_a_turn"))
+    (tmp_path / "tests" / "workqueue" / "test_frozen.py").write_text("def test_that_waits():\n    pass\n")
     (tmp_path / "tests" / "test_some.py").write_text(SOME)
     lines = run(tmp_path, "-v", "-n2", "--dist=worksteal", "tests")
     passed = [re.match(r"\[(gw\d)\].* PASSED .*::(\w+)", line) for line in lines]
-    order = ["test_of_a_fleet", "test_of_a_page", "test_that_draws", "test_of_a_turn"]
+    order = ["test_of_a_fleet", "test_that_waits", "test_of_a_page", "test_that_draws", "test_of_a_turn"]
+    assert ("gw0", "test_that_waits") in [each.groups() for each in passed if each]
     for process in ("gw0", "gw1"):  # each may take over the end of what the other has
         own = [each[2] for each in passed if each and each[1] == process]
         assert own[:2] == ["test_of_a_fleet"] * 2

@@ -12,6 +12,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Sequence
 from importlib import import_module
+from itertools import islice
 from zlib import crc32
 
 import pytest
@@ -43,7 +44,7 @@ _WAITING = (
     *("tests/redisio/test_cluster.py", "tests/redisio/test_sentinel.py"),
     *("tests/workqueue/test_frozen.py", "tests/workqueue/test_waiting_handles.py"),
 )
-"""What in these suites waits for seconds, until others notice that a process is gone or stands still."""
+"""What in these suites waits for seconds until a process is noticed that is gone, or stands still."""
 
 # how long an example takes says how busy the machine is, and nothing of a promise
 settings.register_profile("busy-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -110,17 +111,20 @@ def _in_order(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
 
     The processes of a run get equal parts of the list, and one that has nothing left takes over the end of
     another's. What takes minutes would run alone at the end if one of them came to it last. What draws keeps
-    a processor busy: it comes later, when the fleets of real processes have ended that begin first.
+    a processor busy: it comes later, when the fleets of real processes have ended that begin first. What
+    waits for seconds is for one process, so that the others have the processors meanwhile.
     """
     groups: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         groups[_when(item)].append(item)
+    quick = iter(groups["last"])
     ordered: list[pytest.Item] = []
     for process in range(processes):
         ordered += groups["first"][process::processes]
+        ordered += groups["waits"] if process == 0 else []
         ordered += _part(groups["then"], process, processes)
         ordered += groups["later"][process::processes]
-        ordered += _part(groups["last"], process, processes)
+        ordered += islice(quick, max(0, (process + 1) * len(items) // processes - len(ordered)))
     return ordered
 
 
@@ -128,8 +132,9 @@ def _when(item: pytest.Item) -> str:
     limit = item.get_closest_marker("timeout")
     if limit and limit.args[0] > _LONG:
         return "later" if item.get_closest_marker("random") else "first"
-    is_quick = item.nodeid.startswith(_QUICK) and not item.nodeid.startswith(_WAITING)
-    return "last" if is_quick else "then"
+    if item.nodeid.startswith(_WAITING):
+        return "waits"
+    return "last" if item.nodeid.startswith(_QUICK) else "then"
 
 
 def _part(items: list[pytest.Item], number: int, count: int) -> list[pytest.Item]:
