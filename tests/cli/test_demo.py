@@ -31,6 +31,7 @@ print("nothing lost")
 """
 
 
+@pytest.mark.slow  # a desk sees the demo of the quickstart, with both kills and its verdict: tests/docs
 @pytest.mark.timeout(240)
 def test_nothing_is_lost_though_leader_and_worker_are_killed(distq: CommandLine) -> None:
     """A small run: exit 0, the last line is the summary, and both kills are reported."""
