@@ -7,11 +7,14 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from tests import ROOT
 from tests.support.redis_servers import find_server
+from tests.support.runs import in_order
 
 pytestmark = pytest.mark.first_contact(21)
 
@@ -198,20 +201,46 @@ def test_of_a_fleet(number):
 
 
 def test_fleets_begin_first_and_what_is_quick_comes_last(tmp_path: Path) -> None:
-    """Each process of a run has its share, the first one also what waits: the last one would go on alone."""
+    """Each process of a run has its share: the last one would go on alone."""
     (tmp_path / "tests" / "workqueue").mkdir(parents=True)
     (tmp_path / "tests" / "workqueue" / "test_turns.py").write_text(SOME.replace("_a_page", "_a_turn"))
-    (tmp_path / "tests" / "workqueue" / "test_frozen.py").write_text("def test_that_waits():\n    pass\n")
     (tmp_path / "tests" / "test_some.py").write_text(SOME)
     lines = run(tmp_path, "-v", "-n2", "--dist=worksteal", "tests")
     passed = [re.match(r"\[(gw\d)\].* PASSED .*::(\w+)", line) for line in lines]
-    order = ["test_of_a_fleet", "test_that_waits", "test_of_a_page", "test_that_draws", "test_of_a_turn"]
-    assert ("gw0", "test_that_waits") in [each.groups() for each in passed if each]
+    order = ["test_of_a_fleet", "test_of_a_page", "test_that_draws", "test_of_a_turn"]
     for process in ("gw0", "gw1"):  # each may take over the end of what the other has
         own = [each[2] for each in passed if each and each[1] == process]
         assert own[:2] == ["test_of_a_fleet"] * 2
         begun = [*dict.fromkeys(own)]
         assert begun == sorted(begun, key=order.index)
+
+
+class Collected:
+    """A test with what decides when it runs."""
+
+    def __init__(self, nodeid: str, api_server: str = "") -> None:
+        self.nodeid = nodeid
+        self.callspec = SimpleNamespace(params={"api_server": api_server})
+
+    def get_closest_marker(self, name: str) -> None:
+        """Return no mark."""
+
+
+def test_what_waits_and_what_asks_a_real_api_server_is_for_some_processes() -> None:
+    """Only the first one waits, and every other one starts a cluster; all have as much to do."""
+    waiting = [Collected(f"tests/workqueue/test_frozen.py::test_{number}") for number in range(3)]
+    asking = [Collected(f"tests/client/test_raw.py::test_{number}", "real") for number in range(6)]
+    others = [Collected(f"tests/dashboard/test_pages.py::test_{number}") for number in range(15)]
+    quick = [Collected(f"tests/redisio/test_scripts.py::test_{number}") for number in range(16)]
+    ordered = in_order(cast("list[pytest.Item]", [*quick, *others, *asking, *waiting]), 4)
+    shares = [ordered[number * 10 : (number + 1) * 10] for number in range(4)]
+    files = [Counter(item.nodeid.split("/")[2].partition(".")[0] for item in share) for share in shares]
+    assert files == [
+        {"test_frozen": 3, "test_raw": 3, "test_pages": 2, "test_scripts": 2},
+        {"test_pages": 5, "test_scripts": 5},
+        {"test_raw": 3, "test_pages": 2, "test_scripts": 5},
+        {"test_pages": 6, "test_scripts": 4},
+    ]
 
 
 def test_what_the_night_runs_runs_only_if_asked_for(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Collection, Generator, Iterable, Sequence
 from importlib import import_module
 from itertools import islice
+from typing import TypeVar
 from zlib import crc32
 
 import pytest
@@ -21,6 +22,8 @@ from hypothesis import HealthCheck, settings
 from tests import ROOT
 from tests.support.parts import IN_CI
 from tests.support.redis_servers import KINDS, find_server
+
+T = TypeVar("T")
 
 _ALWAYS_SAMPLED = ("tests/proofs/conformance/", "tests/workqueue/test_promises.py")
 
@@ -103,29 +106,34 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item.nodeid not in names]
     workers: dict[str, str | int] = getattr(config, "workerinput", {})
     if workers:
-        items[:] = _in_order(items, int(workers["workercount"]))
+        items[:] = in_order(items, int(workers["workercount"]))
 
 
-def _in_order(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
+def in_order(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
     """Return the items such that each process begins with what may take long, and ends with what is quick.
 
     The processes of a run get equal parts of the list, and one that has nothing left takes over the end of
     another's. What takes minutes would run alone at the end if one of them came to it last. What draws keeps
     a processor busy: it comes later, when the fleets of real processes have ended that begin first. What
-    waits for seconds is for one process, so that the others have the processors meanwhile.
+    waits for seconds is for one process, so that the others have the processors meanwhile. What asks a real
+    API server is for every other process, since each process that has such a test starts one of its own.
     """
     groups: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         groups[_when(item)].append(item)
-    quick = iter(groups["last"])
+    then, quick = iter(groups["then"]), iter(groups["last"])
+    asking = (processes + 1) // 2
+    middle = len(groups["then"]) + len(groups["real"])
     ordered: list[pytest.Item] = []
     for process in range(processes):
         ordered += groups["first"][process::processes]
         ordered += groups["waits"] if process == 0 else []
-        ordered += _part(groups["then"], process, processes)
+        real = [] if process % 2 else _part(groups["real"], process // 2, asking)
+        size = len(_part(range(middle), process, processes))
+        ordered += [*real, *islice(then, max(0, size - len(real)))]
         ordered += groups["later"][process::processes]
         ordered += islice(quick, max(0, (process + 1) * len(items) // processes - len(ordered)))
-    return ordered
+    return [*ordered, *then]
 
 
 def _when(item: pytest.Item) -> str:
@@ -134,10 +142,12 @@ def _when(item: pytest.Item) -> str:
         return "later" if item.get_closest_marker("random") else "first"
     if item.nodeid.startswith(_WAITING):
         return "waits"
-    return "last" if item.nodeid.startswith(_QUICK) else "then"
+    if item.nodeid.startswith(_QUICK):
+        return "last"
+    return "real" if _parameter_of(item, ("real",)) else "then"
 
 
-def _part(items: list[pytest.Item], number: int, count: int) -> list[pytest.Item]:
+def _part(items: Sequence[T], number: int, count: int) -> Sequence[T]:
     """Return one of so many equal parts."""
     return items[number * len(items) // count : (number + 1) * len(items) // count]
 
