@@ -39,9 +39,9 @@ def test_clusters_are_found_on_the_oldest_and_the_newest_release(release: str, t
     """What other tests check of kubeconfigs and credentials holds there, too."""
     place = Path.home() / ".cache/distq/kubernetes" / release.removeprefix("==") if release else tmp_path
     if not (place / "kubernetes").is_dir():
-        # the oldest one needs what is not installed here; what the newest one needs is
-        without = [] if release else ["--no-deps"]
-        install = ["pip", "install", "-q", *without, "--target", str(place), f"kubernetes{release}"]
+        # the oldest one is kept, and needs what is not installed here; what the newest one needs is
+        options = [] if release else ["--no-deps", "--no-compile"]
+        install = ["pip", "install", "-q", *options, "--target", str(place), f"kubernetes{release}"]
         done = subprocess.run([sys.executable, "-m", *install], capture_output=True, text=True, check=False)
         if done.returncode:
             missing(f"no kubernetes{release} in {place}: {' '.join(install)}")
