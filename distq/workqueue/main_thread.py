@@ -107,10 +107,8 @@ class _CallApart(Generic[Answer]):
         if self._has_failed:
             return
         self.is_left = True
-        if self._take():
-            _start(_CallApart(interrupt, lambda _: None))
-        else:
-            _start(_CallApart(self._undo_answer, lambda _: None))
+        rest = interrupt if self._take() else self._undo_answer
+        _start(_CallApart(rest, lambda _: None))
 
     def _take(self) -> bool:
         try:

@@ -68,10 +68,10 @@ def parts(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
     """Divide entries that would take one script too long; the last part has the successes, and claims."""
     if len(entries) <= COSTLY_LIMIT:
         return [entries]
-    quick = [entry for entry in entries if entry.outcome.__class__ is Success]
     slow = [entry for entry in entries if entry.outcome.__class__ is not Success]
     if len(slow) <= COSTLY_LIMIT:
         return [entries]
+    quick = [entry for entry in entries if entry.outcome.__class__ is Success]
     *some, rest = [slow[start : start + COSTLY_LIMIT] for start in range(0, len(slow), COSTLY_LIMIT)]
     return [*some, quick + rest]
 
