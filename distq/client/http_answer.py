@@ -28,7 +28,8 @@ _PLAIN_HEAD = re.compile(
 _PLAIN_LENGTH = re.compile(rb"[0-9]{1,8}")
 _CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 """The line before a chunk: its length, and extensions, which say nothing to us."""
-_LONGEST_LINE = 1 << 16
+LONGEST_LINE = 1 << 16
+"""Bytes of a line of a head, or between chunks."""
 _CHUNKED = -1
 """In place of a length: the body comes in chunks."""
 _FRAMING = re.compile(
@@ -188,7 +189,7 @@ def _chunks(data: bytes, receive: Receive, max_bytes: float) -> tuple[bytes, byt
 
 def _more_of_line(begun: bytes, receive: Receive) -> bytes:
     """Return the line with what comes next; raise HTTPException where it has come whole, or is endless."""
-    if b"\n" in begun or len(begun) > _LONGEST_LINE:
+    if b"\n" in begun or len(begun) > LONGEST_LINE:
         raise http.client.HTTPException(f"a bad line between chunks: {begun[:80]!r}")
     return begun + receive()
 
@@ -196,7 +197,9 @@ def _more_of_line(begun: bytes, receive: Receive) -> bytes:
 def _after_trailers(data: bytes, receive: Receive) -> bytes:
     """Return what comes after the empty line that ends a body in chunks."""
     while (end := data.find(b"\r\n\r\n")) < 0:
-        if len(data) > _LONGEST_LINE:
+        if len(data) > LONGEST_LINE:
             raise http.client.HTTPException("headers without an end after the last chunk")
         data += receive()
+    if data.count(b"\n", 0, end) != data.count(b"\r\n", 0, end):
+        raise http.client.HTTPException("a bad header after the last chunk")
     return data[end + 4 :]

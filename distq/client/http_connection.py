@@ -19,6 +19,7 @@ import urllib3
 from urllib3.connection import HTTPConnection
 
 from distq.client.http_answer import (
+    LONGEST_LINE,
     PIECE,
     WITHOUT_A_BODY,
     Response,
@@ -28,7 +29,6 @@ from distq.client.http_answer import (
 )
 from distq.errors import ConfigError
 
-_LONGEST_LINE = 1 << 16
 _MOST_HEADERS = 100
 _MOST_HEADS = 10
 _MOST_BYTES = 1 << 40
@@ -96,8 +96,8 @@ class _Head(http.client.HTTPResponse):
     def _read_headers(self) -> urllib3.HTTPHeaderDict:
         headers = urllib3.HTTPHeaderDict()
         for _ in range(_MOST_HEADERS + 1):
-            line = self.fp.readline(_LONGEST_LINE + 1)
-            if len(line) > _LONGEST_LINE:
+            line = self.fp.readline(LONGEST_LINE + 1)
+            if len(line) > LONGEST_LINE:
                 raise http.client.LineTooLong("header line")
             if not line:  # without the headers that are missing a body would seem whole
                 raise http.client.HTTPException("the connection ended within the headers")

@@ -67,7 +67,7 @@ def test_chunks_that_break_are_no_answer() -> None:
     for begins in range(len(CHUNKED), len(text)):
         with pytest.raises(HTTPException):
             answer_of(text[:begins], len(CHUNKED), 5)
-    for line in (b"12;a=b\r\n", b"7\r\n", b"}\r\n7"):
+    for line in (b"12;a=b\r\n", b"7\r\n", b"}\r\n7", b"A: b\r\n"):
         with pytest.raises(HTTPException):
             answer_of(text.replace(line, line.replace(b"\r", b"x")), len(CHUNKED), 1000)
 
