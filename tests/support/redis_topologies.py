@@ -207,9 +207,9 @@ class Cluster:
         """End a node without a word."""
         self.servers.pop(port).stop()
 
-    def begin_move(self, slot: int, target: int) -> int:
+    def begin_move(self, slot: int, target: int, source: int = 0) -> int:
         """Let two nodes know that a slot moves; return the port of the one that it leaves."""
-        source = self.owner(slot)
+        source = source or self.owner(slot)
         raw(target)("CLUSTER", "SETSLOT", slot, "IMPORTING", self.id(source))
         raw(source)("CLUSTER", "SETSLOT", slot, "MIGRATING", self.id(target))
         return source

@@ -1,7 +1,5 @@
 """Faults of Redis where it is several servers: behind Sentinels, and as a cluster."""
 
-from collections.abc import Sequence
-
 import redis
 
 from distq.errors import RedisUnavailable
@@ -58,9 +56,9 @@ def slots_move(stage: Stage) -> None:
     """Move each queue to another node of the cluster, some of its keys at a time."""
     for queue in QUEUES:
         slot = _slot(queue)
-        source = stage.cluster.owner(slot)
-        target = _other_primary(stage, source)
-        stage.cluster.begin_move(slot, target)
+        source, *primaries = _owners(stage, slot, 0, 8000, 16000)
+        target = stage.chance.choice([port for port in primaries if port != source])
+        stage.cluster.begin_move(slot, target, source)
         while raw(source)("CLUSTER", "COUNTKEYSINSLOT", slot):
             stage.cluster.move_keys(slot, source, target, at_most=2)
             stage.sleep(0.2)
@@ -81,10 +79,16 @@ def _slot(queue: str) -> int:
     return slot_of(queue_key(queue, "meta"))
 
 
-def _other_primary(stage: Stage, port: int) -> int:
-    """Return the port of another one."""
-    owners: Sequence[int] = [stage.cluster.owner(slot) for slot in (0, 8000, 16000)]
-    return stage.chance.choice([owner for owner in owners if owner != port])
+def _owners(stage: Stage, *slots: int) -> list[int]:
+    """Return the ports of the primaries of some slots; on a busy machine the nodes have to agree first."""
+    owners: list[int] = []
+
+    def all_agree() -> bool:
+        owners[:] = [stage.cluster.owner(slot) for slot in slots]
+        return 0 not in owners
+
+    stage.until(all_agree, "the nodes agree who has the slots")
+    return owners
 
 
 def _offsets(stage: Stage) -> set[bytes]:
