@@ -22,11 +22,14 @@ PIECE = 1 << 14
 WITHOUT_A_BODY = {204, 304}
 """Statuses of answers that end with their head."""
 
+REFUSES = 300
+"""The lowest status of an answer that is not what was asked for."""
+
 _PLAIN_HEAD = re.compile(
     rb"HTTP/1\.1 ([2-5][0-9]{2})(?: |(?=\r))([^\r\n]*)\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\r\n)*)\r\n"
 )
 _PLAIN_LENGTH = re.compile(rb"[0-9]{1,8}")
-_CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
+_CHUNK = re.compile(rb"0*([0-9a-fA-F]{1,8})[ \t]*(?:;[^\r\n]*)?\r\n")
 """The line before a chunk: its length, and extensions, which say nothing to us."""
 LONGEST_LINE = 1 << 16
 """Bytes of a line of a head, or between chunks."""
@@ -80,8 +83,8 @@ def plain_answer(
 
     ``deadline``, of the monotonic clock, bounds the rest.
     An answer that is not plain, or whose head has not come at once, is None, and nothing of it is read.
-    Raises OSError, AnswerTooLarge for a body of more than ``max_bytes``, and HTTPException where it ends too
-    early or a chunk cannot be read.
+    Raises OSError, AnswerTooLarge for more than ``max_bytes`` that are no refusal, and HTTPException where it
+    ends too early or a chunk cannot be read.
     """
     head = _PLAIN_HEAD.match(received)
     if head is None:
@@ -90,6 +93,8 @@ def plain_answer(
     length = _plain_length(lines)
     if length is None or int(status) in WITHOUT_A_BODY:
         return None, True
+    if int(status) >= REFUSES:
+        max_bytes = math.inf
 
     def receive() -> bytes:
         set_time_left(sock, deadline)
@@ -102,31 +107,32 @@ def plain_answer(
     if length == _CHUNKED:
         body, rest = _chunks(data, receive, max_bytes)
     elif length > max_bytes:
-        raise AnswerTooLarge(f"more than {max_bytes} bytes")
+        raise AnswerTooLarge
     else:
         body, rest = _part(data, length, receive)
     return PlainAnswer(int(status), body, words, lines), not rest
 
 
-def read_whole(response: urllib3.BaseHTTPResponse, deadline: float, max_bytes: float) -> urllib3.HTTPResponse:
+def read_whole(response: urllib3.BaseHTTPResponse, deadline: float, max_bytes: float) -> PlainAnswer:
     """Return the same answer with all of its body, which was not read yet.
 
-    Raises AnswerTooLarge, and what urllib3 raises.
+    Raises AnswerTooLarge as ``plain_answer``, and what urllib3 raises.
     """
     parts: list[bytes] = []
     size = 0
     try:
         for part in iter(lambda: response.read1(PIECE), b""):  # what is there, so the time is seen
             size += len(part)
-            if size > max_bytes:
-                raise AnswerTooLarge(f"more than {max_bytes} bytes")
+            if size > max_bytes and response.status < REFUSES:
+                raise AnswerTooLarge
             if time.monotonic() > deadline:
                 raise ReadTimeoutError(None, "", "the answer takes too long")  # type: ignore[arg-type]
             parts.append(part)
     finally:
         response.close()  # one that was read to its end has given its connection back
-    status, reason = response.status, response.reason
-    return urllib3.HTTPResponse(b"".join(parts), response.headers, status, reason=reason)
+    words = (response.reason or "").encode("latin-1", "replace")
+    lines = "".join(f"{name}: {value}\r\n" for name, value in response.headers.items())
+    return PlainAnswer(response.status, b"".join(parts), words, lines.encode("latin-1", "replace"))
 
 
 def set_time_left(sock: socket.socket, deadline: float | None) -> None:
@@ -171,17 +177,22 @@ def _part(data: bytes, length: int, receive: Receive) -> tuple[bytes, bytes]:
 def _chunks(data: bytes, receive: Receive, max_bytes: float) -> tuple[bytes, bytes]:
     """Return a body that comes in chunks, and what came after it; headers that follow it are dropped."""
     chunks: list[bytes] = []
-    size = 0
+    size = begins = 0
     while True:
-        while (line := _CHUNK.match(data)) is None:
-            data = _more_of_line(data, receive)
-        length = int(line[1], 16)
+        while (line := _CHUNK.match(data, begins)) is None:
+            data, begins = _more_of_line(data[begins:], receive), 0
+        length, begins = int(line[1], 16), line.end()
         size += length
         if size > max_bytes:
-            raise AnswerTooLarge(f"more than {max_bytes} bytes")
+            raise AnswerTooLarge
         if not length:
-            return b"".join(chunks), _after_trailers(data[line.end() - 2 :], receive)
-        chunk, data = _part(data[line.end() :], length + 2, receive)
+            return b"".join(chunks), _after_trailers(data[begins - 2 :], receive)
+        ends = begins + length + 2
+        if ends <= len(data):  # as most: what follows is not copied for each of them
+            chunk, begins = data[begins:ends], ends
+        else:
+            chunk, data = _part(data[begins:], length + 2, receive)
+            begins = 0
         if not chunk.endswith(b"\r\n"):
             raise http.client.HTTPException("a chunk is longer than its length says")
         chunks.append(chunk[:-2])

@@ -18,7 +18,7 @@ from urllib3.exceptions import HTTPError, ProtocolError
 from distq.client import credentials
 from distq.client.authorities import authorities
 from distq.client.error_mapping import response_error
-from distq.client.http_answer import AnyResponse, Response
+from distq.client.http_answer import REFUSES, AnswerTooLarge, AnyResponse, Response
 from distq.client.http_pool import CONNECT_TIMEOUT, LeanPool
 from distq.client.objects import encode
 from distq.client.transport import Transport
@@ -93,16 +93,12 @@ class RawClient:
         headers = {"Accept": accept}
         if body is not None:
             body, headers["Content-Type"] = encode(body), content_type
-        answer: Response = self._authorized(
-            LeanPool.exchange,
-            method,
-            path,
-            query=query,
-            body=body,
-            headers=headers,
-            timeout=seconds,
-            max_bytes=math.inf if max_bytes is None else max_bytes,
-        )
+        options = {"query": query, "body": body, "headers": headers, "timeout": seconds}
+        bound = math.inf if max_bytes is None else max_bytes
+        try:
+            answer: Response = self._authorized(LeanPool.exchange, method, path, **options, max_bytes=bound)
+        except AnswerTooLarge:
+            raise AnswerTooLarge(f"{method} {path}: more than {max_bytes} bytes") from None
         return self._good(method, path, answer).data
 
     def stream(
@@ -151,7 +147,7 @@ class RawClient:
 
     def _good(self, method: str, path: str, response: AnyResponse) -> AnyResponse:
         """Return an answer; raise ApiError for one that refuses."""
-        if response.status >= 300:
+        if response.status >= REFUSES:
             raise response_error(f"{method} {path}", response, self._connected().origin)
         return response
 

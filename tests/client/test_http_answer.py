@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 
 from distq.client.http_answer import AnswerTooLarge, plain_answer
-from tests.client.test_http_connection import OK, client_of
+from distq.errors import TooManyRequests
+from tests.client.test_http_connection import GZIPPED, OK, client_of
 
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
 BODY = b'{"kind":"PodList"}\r\n0\r\n\r\n'
@@ -111,3 +112,51 @@ def test_each_answer_has_its_bound(tmp_path: Path, answer: bytes, *, used: bool)
         with pytest.raises(AnswerTooLarge):
             client.request("GET", "/api", max_bytes=5)
         assert client.request("GET", "/api", max_bytes=5) == b"ok"
+
+
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize(
+    "frame", ["Content-Length: {}\r\n\r\n{}", "Connection: close\r\nContent-Length: {}\r\n\r\n{}"]
+)
+@pytest.mark.parametrize("body", ["", "many words"])
+def test_a_refusal_has_no_bound(tmp_path: Path, frame: str, body: str, *, used: bool) -> None:
+    """Be it long or empty, it says when to ask again: the same with a bound and without."""
+    good = OK + b"Content-Length: 2\r\n\r\nok"
+    answer = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\n" + frame.format(len(body), body).encode()
+    for max_bytes in (None, 5):
+        with client_of(tmp_path, *([good] if used else []), answer, good) as (client, _):
+            if used:
+                assert client.request("GET", "/api") == b"ok"
+            with pytest.raises(TooManyRequests, match=f"429 {body or 'Too Many Requests'}") as caught:
+                client.request("GET", "/api", max_bytes=max_bytes)
+            assert caught.value.retry_after == 7.0
+            assert client.request("GET", "/api", max_bytes=5) == b"ok"
+
+
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("frame", [b"Content-Length: 0\r\n\r\n", b"Connection: close\r\n\r\n", b""])
+def test_an_answer_may_be_empty(tmp_path: Path, frame: bytes, *, used: bool) -> None:
+    """Bytes all the same."""
+    good = OK + b"Content-Length: 2\r\n\r\nok"
+    answer = OK + frame if frame else b"HTTP/1.1 204 No Content\r\n\r\n"
+    with client_of(tmp_path, *([good] if used else []), answer) as (client, _):
+        if used:
+            assert client.request("GET", "/api") == b"ok"
+        assert client.request("GET", "/api", max_bytes=5) == b""
+
+
+def test_answers_may_have_another_encoding(tmp_path: Path) -> None:
+    """A proxy may have compressed what was asked for as it is; the bound is of what comes out."""
+    answer = OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(GZIPPED) + GZIPPED
+    with client_of(tmp_path, answer, answer, answer) as (client, _):
+        assert client.request("GET", "/api", max_bytes=3) == b"abc"
+        assert client.request("GET", "/api", max_bytes=3) == b"abc"
+        with pytest.raises(AnswerTooLarge, match="GET /api: more than 2 bytes"):
+            client.request("GET", "/api", max_bytes=2)
+
+
+def test_many_small_chunks_are_read_in_time_that_grows_with_them() -> None:
+    """What was received once is not copied for each chunk of it."""
+    text = CHUNKED + 100_000 * b"1\r\n.\r\n" + b"000000000\r\n\r\n"
+    answer, ends, _ = answer_of(text, len(text), 1)
+    assert (len(answer.data), ends) == (100_000, True)
