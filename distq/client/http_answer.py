@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import urllib3
-from urllib3.exceptions import ReadTimeoutError
 
 PIECE = 1 << 14
 """Bytes that are received at once: a TLS record has no more."""
@@ -113,7 +112,7 @@ def plain_answer(
     return PlainAnswer(int(status), body, words, lines), not rest
 
 
-def read_whole(response: urllib3.BaseHTTPResponse, deadline: float, max_bytes: float) -> PlainAnswer:
+def read_whole(response: urllib3.BaseHTTPResponse, max_bytes: float) -> PlainAnswer:
     """Return the same answer with all of its body, which was not read yet.
 
     Raises AnswerTooLarge as ``plain_answer``, and what urllib3 raises.
@@ -121,18 +120,16 @@ def read_whole(response: urllib3.BaseHTTPResponse, deadline: float, max_bytes: f
     parts: list[bytes] = []
     size = 0
     try:
-        for part in iter(lambda: response.read1(PIECE), b""):  # what is there, so the time is seen
+        for part in iter(lambda: response.read1(PIECE), b""):  # what is there: all may be too large
             size += len(part)
             if size > max_bytes and response.status < REFUSES:
                 raise AnswerTooLarge
-            if time.monotonic() > deadline:
-                raise ReadTimeoutError(None, "", "the answer takes too long")  # type: ignore[arg-type]
             parts.append(part)
     finally:
         response.close()  # one that was read to its end has given its connection back
-    words = (response.reason or "").encode("latin-1", "replace")
+    words = (response.reason or "").encode("latin-1")
     lines = "".join(f"{name}: {value}\r\n" for name, value in response.headers.items())
-    return PlainAnswer(response.status, b"".join(parts), words, lines.encode("latin-1", "replace"))
+    return PlainAnswer(response.status, b"".join(parts), words, lines.encode("latin-1"))
 
 
 def set_time_left(sock: socket.socket, deadline: float | None) -> None:

@@ -192,10 +192,18 @@ class Exchange(HTTPConnection):
             answer, ends = plain_answer(begins, sock, deadline, max_bytes)
         if answer is None:
             response = self._response(_Received(sock, deadline, begins))
-            return response if max_bytes == math.inf else read_whole(response, deadline, max_bytes)
+            return response if max_bytes == math.inf else self.read_whole(response, deadline, max_bytes)
         if not ends:  # what follows is no answer to any request
             self.close()
         return answer
+
+    def read_whole(self, response: urllib3.BaseHTTPResponse, deadline: float, max_bytes: float) -> Response:
+        """Return this connection's last answer with all of its body, which was not read yet.
+
+        Raises AnswerTooLarge, and what urllib3 raises.
+        """
+        self._received.deadline = deadline
+        return read_whole(response, max_bytes)
 
     def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]  # as urllib3 has it
         """Return the answer as soon as its head is there, or all of it if that was asked for.
@@ -209,7 +217,7 @@ class Exchange(HTTPConnection):
 
     def _response(self, received: _Received) -> urllib3.HTTPResponse:
         # kept apart, since the connection may end with this answer; TLS within TLS has none
-        sock = self.sock
+        sock, self._received = self.sock, received
         shut_down = getattr(sock, "shutdown", None)
         head = self.response_class(received, method=self._asked["request_method"])  # type: ignore[arg-type]
         try:

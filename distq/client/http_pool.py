@@ -17,7 +17,7 @@ import urllib3
 from urllib3.connectionpool import HTTPConnectionPool
 from urllib3.exceptions import ProtocolError, ReadTimeoutError, SSLError
 
-from distq.client.http_answer import Response, read_whole
+from distq.client.http_answer import Response
 from distq.client.http_connection import Exchange
 
 if TYPE_CHECKING:
@@ -72,7 +72,9 @@ class LeanPool(HTTPConnectionPool):
         is_bounded, deadline = max_bytes < math.inf, time.monotonic() + timeout
         options: dict[str, Any] = {"headers": headers, "body": body, "timeout": timeout_of(timeout)}
         response = self.send(method, url, **options, preload_content=not is_bounded)
-        return read_whole(response, deadline, max_bytes) if is_bounded else response
+        if not is_bounded:
+            return response
+        return cast("Exchange", response.connection).read_whole(response, deadline, max_bytes)
 
     def send(self, method: str, url: str, **options: Any) -> urllib3.BaseHTTPResponse:
         """Send a request, by urllib3's options, and return its answer as soon as its head is there."""

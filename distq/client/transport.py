@@ -9,6 +9,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
@@ -17,7 +18,7 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning, ProtocolError,
 
 from distq.client import credentials
 from distq.client.error_mapping import no_answer
-from distq.client.http_answer import AnyResponse
+from distq.client.http_answer import AnswerTooLarge, AnyResponse
 from distq.client.http_pool import LeanPool, lean
 from distq.config import kubeconfig_variable
 from distq.errors import ApiError
@@ -155,6 +156,9 @@ def within_span(
     span = provider.begin(method, "client", {**about, "server.port": port})
     try:
         response = send(headers={**span.headers(), **headers})
+    except AnswerTooLarge:  # it was no failure: smaller pages follow
+        span.end({"http.response.status_code": int(HTTPStatus.OK)})
+        raise
     except BaseException as error:
         span.end(failure=failure_of(error))
         raise

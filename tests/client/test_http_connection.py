@@ -336,6 +336,23 @@ def test_silence_on_a_used_connection_ends_in_time(tmp_path: Path, part: bytes) 
             client.request("PATCH", "/api", body={}, timeout=0.1)
 
 
+@pytest.mark.parametrize("status", [b"200 OK", b"304 Not Modified", b"401 Unauthorized", b"503 Away"])
+@pytest.mark.parametrize("used", [False, True])
+def test_an_answer_without_bytes_may_be_bounded(tmp_path: Path, status: bytes, *, used: bool) -> None:
+    """It is empty, or a refusal by its status, on a new connection, too."""
+    empty = b"HTTP/1.1 " + status + b"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    first = OK + b"Content-Length: 2\r\n\r\nok"
+    with client_of(tmp_path, *[first] * used, empty, empty) as (client, _):
+        if used:
+            client.request("GET", "/api")
+        if status == b"200 OK":
+            assert client.request("GET", "/api", max_bytes=9) == b""
+        else:
+            with pytest.raises(ApiError) as caught:
+                client.request("GET", "/api", max_bytes=9)
+            assert caught.value.status == int(status[:3])
+
+
 @pytest.mark.parametrize("details", [b"[" * 20_000 + b"]" * 20_000, b"[1]", b'"text"'])
 def test_a_refusal_may_have_any_body(tmp_path: Path, details: bytes) -> None:
     """One that is nested too deeply, or of wrong types, is refused as any other."""
@@ -364,7 +381,15 @@ def test_a_watch_whose_refusal_breaks_is_one_error(tmp_path: Path, status: bytes
         assert caught.value.status == 0
 
 
-@pytest.mark.parametrize("dripped", [b"HTTP/1.1 200 OK\r\nX-Slow: ", OK + b"Content-Length: 400\r\n\r\n"])
+@pytest.mark.parametrize(
+    "dripped",
+    [
+        b"HTTP/1.1 200 OK\r\nX-Slow: ",
+        OK + b"Content-Length: 400\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n190\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n190;",
+    ],
+)
 @pytest.mark.parametrize("max_bytes", [None, 1 << 20])
 @pytest.mark.parametrize("used", [False, True])
 def test_an_answer_that_drips_does_not_outlive_the_timeout(

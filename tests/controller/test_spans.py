@@ -18,6 +18,7 @@ from urllib3 import HTTPResponse
 
 from distq import spans
 from distq.client.client import Client
+from distq.client.http_answer import AnswerTooLarge
 from distq.client.transport import within_span
 from distq.config import Settings
 from distq.controller.controller import Controller
@@ -269,6 +270,23 @@ def test_a_server_may_go_on_with_the_trace(recorded: RecordedSpans) -> None:
     assert sent["traceparent"].startswith(f"00-{context.trace_id:032x}-{context.span_id:016x}-")
     assert dict(span.attributes or {})["server.port"] == 443
     assert "secret" not in span.to_json()
+
+
+def test_an_answer_that_is_too_large_is_no_error(recorded: RecordedSpans) -> None:
+    """The server has answered; a list goes on with smaller pages."""
+
+    def send(headers: Mapping[str, str]) -> HTTPResponse:
+        raise AnswerTooLarge(str(headers))
+
+    def ask() -> None:
+        spans.enter(recorded.spans)
+        with pytest.raises(AnswerTooLarge):
+            within_span(send, "GET", "https://example.com/api", {})
+
+    copy_context().run(ask)
+    (span,) = recorded.named("GET")
+    assert dict(span.attributes or {})["http.response.status_code"] == 200
+    assert span.status.status_code is StatusCode.UNSET
 
 
 @on_one_redis
