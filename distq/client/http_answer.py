@@ -22,7 +22,7 @@ WITHOUT_A_BODY = {204, 304}
 """Statuses of answers that end with their head."""
 
 REFUSES = 300
-"""The lowest status of an answer that is not what was asked for."""
+"""From this status on, an answer is a refusal."""
 
 _PLAIN_HEAD = re.compile(
     rb"HTTP/1\.1 ([2-5][0-9]{2})(?: |(?=\r))([^\r\n]*)\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n]*\r\n)*)\r\n"
@@ -120,7 +120,7 @@ def read_whole(response: urllib3.BaseHTTPResponse, max_bytes: float) -> PlainAns
     parts: list[bytes] = []
     size = 0
     try:
-        for part in iter(lambda: response.read1(PIECE), b""):  # what is there: all may be too large
+        for part in iter(lambda: response.read1(PIECE), b""):  # as it comes: the whole may be too large
             size += len(part)
             if size > max_bytes and response.status < REFUSES:
                 raise AnswerTooLarge

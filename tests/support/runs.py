@@ -47,7 +47,7 @@ _WAITING = (
     *("tests/redisio/test_cluster.py", "tests/redisio/test_sentinel.py"),
     *("tests/workqueue/test_frozen.py", "tests/workqueue/test_waiting_handles.py"),
 )
-"""What in these suites waits for seconds until a process is noticed that is gone, or stands still."""
+"""Tests of these suites that wait for seconds, until others notice that a process is gone or frozen."""
 
 # how long an example takes says how busy the machine is, and nothing of a promise
 settings.register_profile("busy-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -114,9 +114,9 @@ def in_order(items: list[pytest.Item], processes: int) -> list[pytest.Item]:
 
     The processes of a run get equal parts of the list, and one that has nothing left takes over the end of
     another's. What takes minutes would run alone at the end if one of them came to it last. What draws keeps
-    a processor busy: it comes later, when the fleets of real processes have ended that begin first. What
-    waits for seconds is for one process, so that the others have the processors meanwhile. What asks a real
-    API server is for every other process, since each process that has such a test starts one of its own.
+    a processor busy: it comes later, when the fleets of real processes have ended that begin first. Tests
+    that wait for seconds are for one process, so that the others have the processors meanwhile. Tests that
+    ask a real API server are for every other process, since each process with such a test starts its own.
     """
     groups: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:

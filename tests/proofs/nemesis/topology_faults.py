@@ -87,7 +87,7 @@ def _owners(stage: Stage, *slots: int) -> list[int]:
         owners[:] = [stage.cluster.owner(slot) for slot in slots]
         return 0 not in owners
 
-    stage.until(all_agree, "the nodes agree who has the slots")
+    stage.until(all_agree, "the nodes agree on the owners of the slots")
     return owners
 
 
