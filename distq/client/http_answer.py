@@ -1,7 +1,7 @@
 """Whole answers of HTTP/1.1: most are plain, and read without urllib3's objects.
 
-A page of a list comes in hundreds of small chunks. To read them through urllib3 and ``http.client`` would
-cost more than to decode them.
+A page of a list comes in hundreds of small chunks, and each event of a watch is one. To read them through
+urllib3 and ``http.client`` would cost more than to decode them.
 """
 
 import http.client
@@ -9,8 +9,9 @@ import math
 import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar
 
 import urllib3
@@ -75,6 +76,44 @@ Response = PlainAnswer | urllib3.BaseHTTPResponse
 AnyResponse = TypeVar("AnyResponse", bound=Response)
 
 
+class Chunks:
+    """The chunks of a body, each as soon as it is there; headers that follow them are dropped.
+
+    Its iteration raises AnswerTooLarge before a chunk that makes them more than ``max_bytes``, and
+    HTTPException for one that cannot be read.
+    """
+
+    def __init__(self, begins: bytes, receive: Receive, max_bytes: float = math.inf) -> None:
+        self._begins = begins
+        self._receive = receive
+        self._max_bytes = max_bytes
+        self.rest = b""
+        """What came after the body, once its end was read."""
+
+    def __iter__(self) -> Iterator[bytes]:
+        data, receive = self._begins, self._receive
+        size = begins = 0
+        while True:
+            while (line := _CHUNK.match(data, begins)) is None:
+                data, begins = _more_of_line(data[begins:], receive), 0
+            length, begins = int(line[1], 16), line.end()
+            size += length
+            if size > self._max_bytes:
+                raise AnswerTooLarge
+            if not length:
+                self.rest = _after_trailers(data[begins - 2 :], receive)
+                return
+            ends = begins + length + 2
+            if ends <= len(data):  # as most: what follows is not copied for each of them
+                chunk, begins = data[begins:ends], ends
+            else:
+                chunk, data = _part(data[begins:], length + 2, receive)
+                begins = 0
+            if not chunk.endswith(b"\r\n"):
+                raise http.client.HTTPException("a chunk is longer than its length says")
+            yield chunk[:-2]
+
+
 def plain_answer(
     received: bytes, sock: socket.socket, deadline: float, max_bytes: float = math.inf
 ) -> tuple[PlainAnswer | None, bool]:
@@ -94,17 +133,11 @@ def plain_answer(
         return None, True
     if int(status) >= REFUSES:
         max_bytes = math.inf
-
-    def receive() -> bytes:
-        set_time_left(sock, deadline)
-        part = sock.recv(PIECE)
-        if not part:
-            raise http.client.IncompleteRead(b"")
-        return part
-
+    receive = partial(receive_some, sock, deadline)
     data = received[head.end() :]
     if length == _CHUNKED:
-        body, rest = _chunks(data, receive, max_bytes)
+        chunks = Chunks(data, receive, max_bytes)
+        body, rest = b"".join(chunks), chunks.rest
     elif length > max_bytes:
         raise AnswerTooLarge
     else:
@@ -130,6 +163,15 @@ def read_whole(response: urllib3.BaseHTTPResponse, max_bytes: float) -> PlainAns
     words = (response.reason or "").encode("latin-1")
     lines = "".join(f"{name}: {value}\r\n" for name, value in response.headers.items())
     return PlainAnswer(response.status, b"".join(parts), words, lines.encode("latin-1"))
+
+
+def receive_some(sock: socket.socket, deadline: float | None) -> bytes:
+    """Return what comes next, at least one byte; raise IncompleteRead where nothing more comes."""
+    set_time_left(sock, deadline)
+    part = sock.recv(PIECE)
+    if not part:
+        raise http.client.IncompleteRead(b"")
+    return part
 
 
 def set_time_left(sock: socket.socket, deadline: float | None) -> None:
@@ -169,30 +211,6 @@ def _part(data: bytes, length: int, receive: Receive) -> tuple[bytes, bytes]:
         parts.append(data)
         length = left
     return b"".join([*parts, data[:length]]), data[length:]
-
-
-def _chunks(data: bytes, receive: Receive, max_bytes: float) -> tuple[bytes, bytes]:
-    """Return a body that comes in chunks, and what came after it; headers that follow it are dropped."""
-    chunks: list[bytes] = []
-    size = begins = 0
-    while True:
-        while (line := _CHUNK.match(data, begins)) is None:
-            data, begins = _more_of_line(data[begins:], receive), 0
-        length, begins = int(line[1], 16), line.end()
-        size += length
-        if size > max_bytes:
-            raise AnswerTooLarge
-        if not length:
-            return b"".join(chunks), _after_trailers(data[begins - 2 :], receive)
-        ends = begins + length + 2
-        if ends <= len(data):  # as most: what follows is not copied for each of them
-            chunk, begins = data[begins:ends], ends
-        else:
-            chunk, data = _part(data[begins:], length + 2, receive)
-            begins = 0
-        if not chunk.endswith(b"\r\n"):
-            raise http.client.HTTPException("a chunk is longer than its length says")
-        chunks.append(chunk[:-2])
 
 
 def _more_of_line(begun: bytes, receive: Receive) -> bytes:

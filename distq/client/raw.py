@@ -10,7 +10,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import urllib3
 from urllib3.exceptions import HTTPError, ProtocolError
@@ -28,6 +28,8 @@ from distq.seconds import Duration, in_seconds
 
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
+
+    from distq.client.http_connection import Answer
 
 _READ_SIZE = 1 << 16
 
@@ -115,7 +117,7 @@ class RawClient:
         """
         transport = self._connected()
         try:
-            response = self._send(
+            answer = self._send(
                 "GET",
                 path,
                 query=query,
@@ -126,6 +128,7 @@ class RawClient:
             )
         except (HTTPError, OSError) as error:  # the body of a refusal broke
             raise transport.no_answer(f"GET {path}", error) from None
+        response = cast("Answer", answer)  # as all that LeanPool returns before it is read
         return WatchResponse(response, lambda error: transport.no_answer(f"GET {path}", error))
 
     def api_client(self) -> "ApiClient":
@@ -197,7 +200,7 @@ class RawClient:
 class WatchResponse:
     """The lines of a watch, read by one thread; any thread may close it."""
 
-    def __init__(self, response: urllib3.BaseHTTPResponse, broken: Callable[[Exception], ApiError]) -> None:
+    def __init__(self, response: "Answer", broken: Callable[[Exception], ApiError]) -> None:
         self._response = response
         self._broken = broken
         self._closed = threading.Event()
@@ -230,16 +233,19 @@ class WatchResponse:
     def _lines(self) -> Iterator[bytes]:
         started: list[bytes] = []
         for chunk in self._chunks():
+            if not started and chunk.find(b"\n") == len(chunk) - 1:  # most are a line; ``split`` is slower
+                yield chunk[:-1]
+                continue
             first, *others = chunk.split(b"\n")
             started.append(first)
             for other in others:
                 yield b"".join(started)
-                started = [other]
-        if any(started):
+                started = [other] if other else []
+        if started:
             raise ProtocolError("the stream ended within a line")
 
     def _chunks(self) -> Iterator[bytes]:
         """Yield what arrives at once; unchunked, only ``read1`` does not wait for more."""
         if self._response.chunked:
-            return self._response.stream(_READ_SIZE)
+            return self._response.chunks()
         return iter(lambda: self._response.read1(_READ_SIZE), b"")

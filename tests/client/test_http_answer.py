@@ -1,5 +1,6 @@
 """Answers in chunks, however the network divides them."""
 
+import gzip
 import math
 import socket
 import time
@@ -10,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from distq.client.http_answer import AnswerTooLarge, plain_answer
-from distq.errors import TooManyRequests
+from distq.errors import ApiError, TooManyRequests
 from tests.client.test_http_connection import GZIPPED, OK, client_of
 
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -153,6 +154,47 @@ def test_answers_may_have_another_encoding(tmp_path: Path) -> None:
         assert client.request("GET", "/api", max_bytes=3) == b"abc"
         with pytest.raises(AnswerTooLarge, match="GET /api: more than 2 bytes"):
             client.request("GET", "/api", max_bytes=2)
+
+
+@pytest.mark.parametrize(("after", "connections"), [(b"", 1), (OK + b"Content-Length: 4\r\n\r\nevil", 2)])
+def test_a_watch_that_ended_leaves_its_connection(tmp_path: Path, after: bytes, connections: int) -> None:
+    """The next request takes it, unless something came that would be taken for its answer."""
+    good = OK + b"Content-Length: 2\r\n\r\nok"
+    watch = CHUNKED + b"6\r\none\ntw\r\n2;a=b\r\no\n\r\n0\r\n\r\n"
+    with client_of(tmp_path, good, watch + after, good) as (client, script):
+        assert client.request("GET", "/api") == b"ok"
+        with client.stream("/watch", query={}, read_timeout=5.0) as stream:
+            assert list(stream) == [b"one", b"two"]
+        assert client.request("GET", "/api") == b"ok"
+        assert script.connections == connections
+
+
+@pytest.mark.parametrize("breaks", [b"6\r\ntwo\n", b"4\r\ntwo\nzz", b"x\r\n", b"0\r\na\nb\r\n\r\n", b""])
+def test_a_watch_whose_chunks_break_is_one_error(tmp_path: Path, breaks: bytes) -> None:
+    """The lines before are good, and the connection is not used again."""
+    good = OK + b"Content-Length: 2\r\n\r\nok"
+    lines: list[bytes] = []
+    # the server closes its connection after an answer that has this word
+    head = OK + b"X-Ends: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with client_of(tmp_path, head + b"4\r\none\n\r\n" + breaks, good) as (client, script):
+        stream = client.stream("/watch", query={}, read_timeout=5.0)
+        with stream, pytest.raises(ApiError, match="GET /watch: no answer") as caught:
+            lines.extend(stream)
+        assert (lines, caught.value.status) == ([b"one"], 0)
+        assert client.request("GET", "/api") == b"ok"
+        assert script.connections == 2
+
+
+def test_a_watch_may_have_another_encoding(tmp_path: Path) -> None:
+    """A proxy may have compressed it: its lines are the same."""
+    packed = gzip.compress(b"one\ntwo\n")
+    watch = OK + b"Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed)
+    with (
+        client_of(tmp_path, watch + body) as (client, _),
+        client.stream("/watch", query={}, read_timeout=5.0) as stream,
+    ):
+        assert list(stream) == [b"one", b"two"]
 
 
 def test_many_small_chunks_are_read_in_time_that_grows_with_them() -> None:

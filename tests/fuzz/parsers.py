@@ -130,8 +130,9 @@ class _Chunks:
     def __init__(self, data: bytes) -> None:
         self._data = data
 
-    def stream(self, _: int) -> Iterator[bytes]:
-        yield from self._data.split(b"\x00")
+    def chunks(self) -> Iterator[bytes]:
+        """Yield them; none is empty."""
+        yield from filter(None, self._data.split(b"\x00"))
 
 
 @parser
