@@ -1,6 +1,7 @@
 """Commands on one connection, and their replies: all are read, even if some are errors."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import redis
@@ -13,6 +14,12 @@ from distq.redisio.kernel_timeout import wait_in_kernel, wait_in_python
 
 _Word = str | bytes | int | float
 _NUMBERS = {int, float}
+
+_PACKED_AT_ONCE = 128
+"""Words."""
+
+_LONGEST_PIECE = 64 * 1024
+"""Bytes, about."""
 
 _LARGE = 16 * 1024
 """Bytes; more may have to wait until the server has read some of them."""
@@ -27,14 +34,15 @@ def converse(
     """
     prefixed = [part for command in commands for part in (("ASKING",), command)] if asking else commands
     try:
-        packed = list(map(_packed, prefixed))
+        if prefixed[1:]:  # redis-py would send each alone, and the server would wake up for each
+            packed = [b"".join(chain.from_iterable(map(_packed, prefixed)))]
+        else:
+            packed = _packed(prefixed[0])
     except UnicodeEncodeError as error:  # a lone surrogate: Python reads a bad byte as one
         raise redis.DataError(f"{error.object!r:.80} is no text that UTF-8 can hold") from None
     except TypeError:
         odd = [word for command in commands for word in command if not isinstance(word, _Word)]
         raise redis.DataError(f"{odd!r:.80} is neither text nor a number") from None
-    if packed[1:]:  # redis-py would send each alone, and the server would wake up for each
-        packed = [b"".join(packed)]
     is_large = len(packed[0]) > _LARGE
     if is_large:
         wait_in_python(connection)
@@ -68,14 +76,31 @@ def converse(
     ]
 
 
-def _packed(command: Sequence[_Word]) -> bytes:
+def _packed(command: Sequence[_Word]) -> list[bytes]:
     """Return the bytes of a command, packed by hiredis directly: redis-py would check each word before."""
     words = tuple(command)
     if not _NUMBERS.isdisjoint(map(type, words)):
         # give hiredis no numbers: if a signal handler raises while it packs one, the process crashes
         words = tuple([f"{word!r}" if type(word) in _NUMBERS else word for word in words])
-    packed: bytes = pack_command(words)  # type: ignore[arg-type]  # its stub knows tuples of one word alone
-    return packed
+    if not words[_PACKED_AT_ONCE:]:
+        return [pack_command(words)]  # type: ignore[arg-type]  # its stub knows tuples of one word alone
+    return list(_pieces(words))
+
+
+def _pieces(words: Sequence[_Word]) -> Iterator[bytes]:
+    """Yield the bytes of a command of many words in pieces of some ten KiB.
+
+    The system gives and takes the memory of longer ones page by page, which costs more than to fill it.
+    """
+    piece = b"*%d\r\n" % len(words)
+    for first in range(0, len(words), _PACKED_AT_ONCE):
+        packed: bytes = pack_command(words[first : first + _PACKED_AT_ONCE])  # type: ignore[arg-type]
+        piece += packed[packed.index(b"\n") + 1 :]
+        if len(piece) > _LONGEST_PIECE:
+            yield piece
+            piece = b""
+    if piece:
+        yield piece
 
 
 def without_refusal(replies: list[Any]) -> list[Any]:

@@ -473,6 +473,15 @@ def test_a_timeout_ends_a_large_command_that_a_silent_server_does_not_read(start
     connection.close()
 
 
+@pytest.mark.parametrize(("words", "size"), [(126, 10), (127, 10), (5000, 10), (500, 1000), (300, 100_000)])
+def test_commands_of_any_size_arrive_as_they_are(connection: Connection, words: int, size: int) -> None:
+    """Many words travel in pieces, alone and among other commands."""
+    values = [f"{number:010}".encode() * (size // 10) for number in range(words)]
+    connection.execute("RPUSH", "values", *values)
+    replies = connection.pipeline([("RPUSH", "values", *values), ("PING",), ("LRANGE", "values", 0, -1)])
+    assert replies == [2 * words, b"PONG", 2 * values]
+
+
 def test_signals_do_not_prolong_the_wait_for_a_silent_server(start_server: StartServer) -> None:
     """A timer that rings in the main thread, say: also where another thread made the connection."""
     server = start_server()

@@ -3,8 +3,11 @@
 -- Of an object `terms` has its version and a line for each term that finds it in the index, and `cache` its version and
 -- bytes: what is compared is apart from what is long. A marker stands for an object that is gone: its one term `gone`.
 local function read_terms(line) return string.match(line or '', '^(%d+)\n(.*)') end
-local function add_members(members, name, found_by)
-  for term in string.gmatch(found_by or '', '[^\n]+') do members[#members + 1] = term .. '\0' .. name end
+local function add_members(words, name, found_by, score)
+  for term in string.gmatch(found_by or '', '[^\n]+') do
+    words[#words + 1] = score -- none where members are removed
+    words[#words + 1] = term .. '\0' .. name
+  end
 end
 -- Put each (name, terms, record) of `records` from `from` on, no name twice, unless what is there is newer; `stored` is
 -- what `terms` has of them. A marker that the stream has passed already leaves nothing: no older event of its object
@@ -30,7 +33,7 @@ local function put_all(records, from, stored, passed)
       end
       if found_by ~= stored_found_by then
         add_members(from_index, name, stored_found_by)
-        add_members(to_index, name, found_by)
+        add_members(to_index, name, found_by, '0')
       end
     end
   end
@@ -38,8 +41,13 @@ local function put_all(records, from, stored, passed)
   for _, command in ipairs({ to_cache, to_terms, from_cache, from_terms }) do
     if #command > 2 then call(unpack(command)) end
   end
-  for _, member in ipairs(from_index) do call('ZREM', index, member) end
-  for _, member in ipairs(to_index) do call('ZADD', index, '0', member) end
+  -- a thousand words at a time, since Lua can unpack no more than some thousand
+  for first = 1, #from_index, 1000 do
+    call('ZREM', index, unpack(from_index, first, math.min(first + 999, #from_index)))
+  end
+  for first = 1, #to_index, 1000 do
+    call('ZADD', index, unpack(to_index, first, math.min(first + 999, #to_index)))
+  end
 end
 -- Drop markers that the stream has passed, a hundred at a time.
 local function drop_markers(passed)
