@@ -200,8 +200,9 @@ def test_who_waits_in_vain_learns_why(scene: Scene) -> None:
     reader = lister(scene, timeout=0.2)
     with pytest.raises(
         CacheNotSynced, match=r"v1/ConfigMap: not synced after 200 ms: no process has led yet. Start"
-    ):
+    ) as caught:
         reader.get(scene.key("a"))
+    assert caught.value.__context__ is None  # its traceback shows no error of the inside
     with (
         scene.leading(For(CONFIG_MAPS)),
         pytest.raises(CacheNotSynced, match=r"leader-1 does not watch it so"),

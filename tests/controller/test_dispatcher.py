@@ -229,7 +229,7 @@ def test_quick_handlers_go_on_while_a_turn_is_made(
     make = queue.turn
 
     def slow_turn(settlements: Sequence[Settlement], want: int) -> Turn:
-        before, until = len(done), time.monotonic() + 0.01
+        before, until = len(done), time.monotonic() + 0.1
         while len(done) == before and time.monotonic() < until:
             time.sleep(0.001)
         went_on.append(len(done) > before)

@@ -79,7 +79,8 @@ class StreamCache:
         try:
             return ask(self._cache())
         except CacheIncomplete as incomplete:
-            return self._read_later(ask, incomplete.record)
+            record = incomplete.record
+        return self._read_later(ask, record)
 
     def wrote(self, *objects: CachedObject, dropped: Mapping[str, str] | None = None) -> None:
         """Keep what the API server answered to a write, or that an object is gone as of a version.
