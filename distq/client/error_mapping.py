@@ -1,6 +1,7 @@
 """How answers of the API server, and their absence, become typed errors of one line."""
 
 import email.utils
+import http.client
 import math
 import re
 import ssl
@@ -107,6 +108,8 @@ def _cause(error: BaseException) -> str:
         return "no connection in time"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate not trusted, {error.verify_message}"
+    if isinstance(error, http.client.IncompleteRead):
+        return "the connection ended within the answer"
     inner = error.__cause__ or next((arg for arg in error.args if isinstance(arg, BaseException)), None)
     if isinstance(error, HTTPError) and inner is not None:
         return _cause(inner)

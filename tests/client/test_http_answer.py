@@ -169,8 +169,17 @@ def test_a_watch_that_ended_leaves_its_connection(tmp_path: Path, after: bytes, 
         assert script.connections == connections
 
 
-@pytest.mark.parametrize("breaks", [b"6\r\ntwo\n", b"4\r\ntwo\nzz", b"x\r\n", b"0\r\na\nb\r\n\r\n", b""])
-def test_a_watch_whose_chunks_break_is_one_error(tmp_path: Path, breaks: bytes) -> None:
+@pytest.mark.parametrize(
+    ("breaks", "cause"),
+    [
+        (b"", "the connection ended within the answer"),
+        (b"6\r\ntwo\n", "the connection ended within the answer"),
+        (b"4\r\ntwo\nzz", "a chunk is longer than its length says"),
+        (b"x\r\n", "a bad line between chunks"),
+        (b"0\r\na\nb\r\n\r\n", "a bad header after the last chunk"),
+    ],
+)
+def test_a_watch_whose_chunks_break_is_one_error(tmp_path: Path, breaks: bytes, cause: str) -> None:
     """The lines before are good, and the connection is not used again."""
     good = OK + b"Content-Length: 2\r\n\r\nok"
     lines: list[bytes] = []
@@ -178,7 +187,7 @@ def test_a_watch_whose_chunks_break_is_one_error(tmp_path: Path, breaks: bytes) 
     head = OK + b"X-Ends: close\r\nTransfer-Encoding: chunked\r\n\r\n"
     with client_of(tmp_path, head + b"4\r\none\n\r\n" + breaks, good) as (client, script):
         stream = client.stream("/watch", query={}, read_timeout=5.0)
-        with stream, pytest.raises(ApiError, match="GET /watch: no answer") as caught:
+        with stream, pytest.raises(ApiError, match=f"GET /watch: no answer .*: {cause}") as caught:
             lines.extend(stream)
         assert (lines, caught.value.status) == ([b"one"], 0)
         assert client.request("GET", "/api") == b"ok"
