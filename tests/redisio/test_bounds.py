@@ -102,15 +102,25 @@ def test_a_turn_of_many_threads_goes_in_steps(measured: Measured) -> None:
     queue.close()
 
 
-def test_the_claims_of_a_large_turn_are_found_without_a_search(connection: Connection) -> None:
-    """Redis looks through a small hash for each field: with 250 claims in it, a turn takes twice as long."""
+def test_many_items_are_written_without_a_search(connection: Connection) -> None:
+    """Redis looks through a small set or hash for each member: many items come into one that is a table."""
+
+    def found(name: str) -> tuple[bytes, list[bytes]]:
+        key = f"distq:{{foos}}:{name}"
+        members = ("HKEYS", key) if name == "claims" else ("ZRANGE", key, 0, -1)
+        return connection.execute("OBJECT", "ENCODING", key), sorted(connection.execute(*members))
+
+    some = [key.encode() for key in KEYS[:50]]
     queue = Queue("foos", connection)
-    queue.add(*KEYS[: 2 * TURN_LIMIT])
+    queue.add(*KEYS[:50])
+    assert found("ready") == (b"skiplist", some)
     claims = queue.turn([], TURN_LIMIT).requests
-    assert connection.execute("OBJECT", "ENCODING", "distq:{foos}:claims") == b"hashtable"
-    queue.turn([Settlement(request, Success()) for request in claims], TURN_LIMIT)
-    assert connection.execute("OBJECT", "ENCODING", "distq:{foos}:claims") == b"hashtable"
-    assert connection.execute("HLEN", "distq:{foos}:claims") == TURN_LIMIT
+    assert found("claims") == (b"hashtable", some)
+    assert found("processing") == (b"skiplist", some)
+    queue.turn([Settlement(request, Retry("no", delay=60.0)) for request in claims], 0)
+    connection.server_time = int((connection.now() + 61) * 1e6)
+    (first,) = queue.turn([], 1).requests
+    assert found("ready") == (b"skiplist", [key for key in some if key != first.key.encode()])
 
 
 @pytest.mark.bound("BATCH_LIMIT")

@@ -25,18 +25,28 @@ if #popped > 0 then
   end
   local prefix, last = number .. ' ' .. fence .. ' ', #popped - 1
   local claim, hold = { 'HSET', claims, nil, nil }, { 'ZADD', processing, nil, nil } -- with room for one item
-  for i = 1, last, 2 do
-    claim[i + 2], claim[i + 3] = popped[i], prefix .. popped[i + 1]
-    -- backwards: keys often come in their order, and Redis looks for the place in a small set from its beginning
-    hold[i + 2], hold[i + 3] = number, popped[last + 1 - i]
-  end
-  -- Redis searches a small hash from its beginning for each field that it sets. So a claim of more than 32 items sets a
-  -- field that is longer than the 64 bytes of a small hash: that makes it a table, which it stays until it is empty.
+  local n = 1
+  -- Redis searches a small hash, or set, from its beginning for each member that it writes. So a claim of more than 32
+  -- items begins with a member that is longer than the 64 bytes of a small one: that makes it a table, which it stays
+  -- until it is empty.
   local no_item = #popped > 64 and string.rep('\0', 65)
-  if no_item then claim[last + 4], claim[last + 5] = no_item, '' end
+  if no_item then
+    n = 3
+    claim[3], claim[4] = no_item, ''
+    hold[3], hold[4] = number, no_item
+  end
+  for i = 1, last, 2 do
+    n = n + 2
+    claim[n], claim[n + 1] = popped[i], prefix .. popped[i + 1]
+    -- backwards: keys often come in their order, and Redis looks for the place in a small set from its beginning
+    hold[n], hold[n + 1] = number, popped[last + 1 - i]
+  end
   call(unpack(claim))
-  if no_item then call('HDEL', claims, no_item) end
   call(unpack(hold))
+  if no_item then
+    call('HDEL', claims, no_item)
+    call('ZREM', processing, no_item)
+  end
   if limit then
     --- @include note_flows
   end

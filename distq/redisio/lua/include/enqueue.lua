@@ -17,6 +17,11 @@ local function enqueue(items, priority, keep_pending)
   local is_held_back = bounded and scores(held_back, items)
   local to_ready, n = { 'ZADD', ready, 'LT', nil, nil }, 3 -- with room for one item
   local to_dirty, to_suspects, undelay, revive, raised -- seldom needed
+  local no_item = #items > 32 and not by_flow and string.rep('\0', 65) -- as in `claim`
+  if no_item then
+    n = 5
+    to_ready[4], to_ready[5] = '0', no_item
+  end
   if stamp < now then stamp = now - 1 end
   -- in a fair queue the flow decides, and one time is written for all
   local first_stamp = fair_by == 'namespace' and stamp + 1
@@ -78,6 +83,7 @@ local function enqueue(items, priority, keep_pending)
     end
   end
   local newly_ready = n > 3 and call(unpack(to_ready)) or 0
+  if no_item then newly_ready = newly_ready - call('ZREM', ready, no_item) end
   local newly_dirty = to_dirty and call(unpack(to_dirty)) or 0
   local another_is_first = false -- of the suspects: the one before may wait for the end of a claim of its flow
   if to_suspects then
