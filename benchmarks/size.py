@@ -62,7 +62,7 @@ def main(quick: bool, as_json: bool, server: str) -> None:
 
 def _rows(server: Server, size: Size) -> Iterator[Row]:
     server.connection.execute("CONFIG", "SET", "slowlog-log-slower-than", 0)
-    for measure in (_due, _lapsed, _sessions, _known):
+    for measure in (_plain, _due, _lapsed, _sessions, _known):
         server.connection.execute("FLUSHALL")
         try:
             yield from measure(server, size)
@@ -97,12 +97,22 @@ class _Clocked:
         self.took.append(min(cpu, wall) / 1e3)
         return answer
 
-    def rows(self, what: str, items: int) -> Iterator[Row]:
-        """Say how long the calls were."""
+    def rows(self, what: str, items: int, *, bar: float | None = LONGEST) -> Iterator[Row]:
+        """Yield how long the calls were."""
         kind = self._server.kind
-        yield Row(f"{kind}: {what}: longest call", max(self.took), "ms", LONGEST)
+        yield Row(f"{kind}: {what}: longest call", max(self.took), "ms", bar)
         yield Row(f"{kind}: {what}: median call", median(self.took), "ms")
         yield Row(f"{kind}: {what}: an item", 1e3 * sum(self.took) / items, "µs")
+
+
+def _plain(server: Server, size: Size) -> Iterator[Row]:
+    """Let Redis write as many members without a script: how long that takes at most is up to the machine."""
+    clocked, keys = _Clocked(server), new_keys()
+    for number in range(0, size.due, BATCH_LIMIT):
+        members = [word for key in islice(keys, BATCH_LIMIT) for word in (number, key)]
+        clocked.timed(partial(server.connection.execute, "ZADD", "plain", *members))
+    what = f"{size.due:,} members of a sorted set, {BATCH_LIMIT} in each plain ZADD"
+    yield from clocked.rows(what, size.due, bar=None)
 
 
 def _due(server: Server, size: Size) -> Iterator[Row]:
