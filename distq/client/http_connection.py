@@ -137,7 +137,7 @@ class _Head(http.client.HTTPResponse):
             raise http.client.HTTPException(f"a body, or a part of one, of {amt} bytes") from None
 
 
-class Answer(urllib3.HTTPResponse):
+class UnreadAnswer(urllib3.HTTPResponse):
     """An answer whose body the caller reads, if it wants to, chunk by chunk at a third of urllib3's cost."""
 
     def __init__(self, received: _Received, head: _Head, **options: Any) -> None:
@@ -243,7 +243,7 @@ class Exchange(HTTPConnection):
         deadline = None if self.timeout is None else time.monotonic() + self.timeout
         return self._response(_Received(self.sock, deadline))
 
-    def _response(self, received: _Received) -> Answer:
+    def _response(self, received: _Received) -> UnreadAnswer:
         # kept apart, since the connection may end with this answer; TLS within TLS has none
         sock, self._received = self.sock, received
         shut_down = getattr(sock, "shutdown", None)
@@ -258,7 +258,7 @@ class Exchange(HTTPConnection):
             raise
         if head.will_close:
             self.close()
-        return Answer(
+        return UnreadAnswer(
             received,
             head,
             headers=head.headers,

@@ -29,7 +29,7 @@ from distq.seconds import Duration, in_seconds
 if TYPE_CHECKING:
     from kubernetes.client import ApiClient
 
-    from distq.client.http_connection import Answer
+    from distq.client.http_connection import UnreadAnswer
 
 _READ_SIZE = 1 << 16
 
@@ -128,7 +128,7 @@ class RawClient:
             )
         except (HTTPError, OSError) as error:  # the body of a refusal broke
             raise transport.no_answer(f"GET {path}", error) from None
-        response = cast("Answer", answer)  # as all that LeanPool returns before it is read
+        response = cast("UnreadAnswer", answer)  # as all that LeanPool returns before it is read
         return WatchResponse(response, lambda error: transport.no_answer(f"GET {path}", error))
 
     def api_client(self) -> "ApiClient":
@@ -200,7 +200,7 @@ class RawClient:
 class WatchResponse:
     """The lines of a watch, read by one thread; any thread may close it."""
 
-    def __init__(self, response: "Answer", broken: Callable[[Exception], ApiError]) -> None:
+    def __init__(self, response: "UnreadAnswer", broken: Callable[[Exception], ApiError]) -> None:
         self._response = response
         self._broken = broken
         self._closed = threading.Event()

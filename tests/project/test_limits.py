@@ -42,6 +42,7 @@ OWN = {
     "informer/shared_watch.py": {"AT_ONCE"},  # lines of a call, of those that are bounded
     "inspector/inspector.py": {"_ENTRIES_AT_MOST", "_LONGEST_MATCH"},  # of arguments
     "inspector/view.py": {"_MOST_FOUND"},  # of what people look at
+    "redisio/conversation.py": {"_LONGEST_PIECE", "_PACKED_AT_ONCE"},  # of a buffer
     "redisio/queue_reads.py": {"_LONGEST_NUMBER"},  # digits
     "workqueue/dispositions.py": {"_LIMIT"},  # four turns
     "workqueue/gauges.py": {"PAGE"},
