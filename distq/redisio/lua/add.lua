@@ -1,6 +1,6 @@
--- Make items pending now (client-go workqueue Add). A resent call has no second effect while they wait.
--- `link` is the span that does so, or empty; see `include/keep_link`.
--- Returns how many were not pending now before, and how many of the items fitted.
+-- Make items pending now (client-go workqueue Add). A repeated call changes nothing while the items wait.
+-- `link` is the span that adds the items, or empty; see `include/keep_link`.
+-- Returns how many items were not pending now before, and how many items fitted into the queue.
 local ready, suspects, dirty, processing, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, meta, wake, links = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local flows, arrivals, held_back = KEYS[10], KEYS[11], KEYS[12]

@@ -1,6 +1,6 @@
--- Make items pending after a delay in µs (client-go workqueue AddAfter). The earliest time wins; an item that is
--- pending now can only be raised. A resent call has no second effect while they wait.
--- Returns how many were not pending before, and how many of the items fitted.
+-- Make items pending after a delay in µs (client-go workqueue AddAfter). The earliest due time counts. An item that is
+-- pending now stays so; its priority can only be raised. A repeated call changes nothing while the items wait.
+-- Returns how many items were not pending before, and how many items fitted into the queue.
 local ready, suspects, dirty, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local dead, meta, wake, flows, arrivals, held_back = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local time, priority, max_length, delay = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])

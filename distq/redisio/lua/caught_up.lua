@@ -1,5 +1,5 @@
--- Let turns claim again, since this leader's watches have caught up, and wake one consumer where anything waits.
--- Returns 1, or 0 where nothing was held back, or another leader holds it back.
+-- Permit claims again, because the watches of this leader have caught up, and wake one consumer if items wait.
+-- Returns 1, or 0 if the claims were not stopped, or if another leader stopped them.
 local ready, suspects, delayed, meta, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local epoch = ARGV[1]
 local call = redis.call

@@ -1,6 +1,6 @@
--- End a session, whose process describes itself for the last time; what it still holds is taken back by the next
--- ticks, as if released.
--- Returns 1, or 0 where it had ended.
+-- End a session; `worker` is the last description that its process sends. The next ticks take back the items that the
+-- session still holds, as if it had released them.
+-- Returns 1, or 0 if the session had ended before.
 local ready, suspects, processing, delayed, sessions = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local workers, meta, wake, history = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local session, worker = ARGV[1], ARGV[2]
@@ -15,10 +15,10 @@ local record, coverer, paused, trace_until = unpack(call('HMGET', meta, number, 
 traced = trace_until
 if not record or string.match(record, '^%S+') ~= nonce then return 0 end
 call('HDEL', meta, number)
-local said = call('HGET', workers, number)
+local worker_before = call('HGET', workers, number)
 call('HDEL', workers, number)
 if n_held == 0 then call('ZREM', sessions, number) else call('ZADD', sessions, 0, number) end
--- somebody else must watch over the next due time, and take what this session may have been woken for
+-- another session must cover the next due time, and claim the items for which this session may have been woken
 if coverer == number then call('HDEL', meta, 'cover', 'coverer') end
 local left = n_waiting > 0 or (coverer == number and n_delayed > 0)
 if left and tokens == 0 and not paused then call('RPUSH', wake, 1) end

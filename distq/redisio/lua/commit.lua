@@ -1,11 +1,13 @@
--- Add a batch of items and move its stream to a new position, if the batch before it is the last, or do nothing.
--- `unrouted` are the items that the watch's functions failed on, (item, why) each, in JSON; see `include/unrouted`.
--- What it changes in the cache, (name, terms, record) each, stands behind what is gone; see `include/cached`.
--- After a `delay` in µs above 0 the items are pending later; see `include/enqueue_later`.
+-- Add a batch of items and move its stream to a new position. Do nothing unless the stream's last batch is `after`.
+-- `unrouted` has the items for which a function of the watch failed, (item, error) each, in JSON; see
+-- `include/unrouted`.
+-- The last arguments are the objects to put into the cache, (name, terms, record) each; see `include/cached`. The names
+-- of deleted objects are before them.
+-- If `delay`, in µs, is above 0, the items become pending after it; see `include/enqueue_later`.
 -- `link` is the span that commits, or empty; see `include/keep_link`.
--- It notes the queue in its history, too, so that this goes on where no worker is left.
--- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}; or {TOO_LARGE, ''} where what finds the
--- cached objects, as it was and as it will be, has more than `terms_limit` bytes. A resent batch answers OK again.
+-- The script also writes a sample to the history, which so continues when no worker is left.
+-- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}; or {TOO_LARGE, ''} if the old and the new
+-- index terms of the objects together have more than `terms_limit` bytes. A repeated batch returns OK again.
 local ready, dirty, processing, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local streams, known, cache, index, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local failures, workers, history, terms, links = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
@@ -28,21 +30,22 @@ call('HLEN', cache)
 call('HLEN', terms)
 local n_index, tokens = call('ZCARD', index), call('LLEN', wake)
 local n_before_gone, n_before_cached = n_items + 2 * n_known, #rest - 3 * n_cached
-if traced and n_cached > 0 then args = { unpack(ARGV, 1, 19 + n_before_cached) } end -- objects may be secrets
+if traced and n_cached > 0 then args = { unpack(ARGV, 1, 19 + n_before_cached) } end -- objects may be secret
 
 --- @include older
 local record = call('HGET', streams, stream)
 local stored_epoch, position, last_batch = string.match(record or '', '^(%S+) (%S+) (%S+) ')
-if stored_epoch then -- what cannot be read counts as none: its leader lists anew
+if stored_epoch then -- an unreadable record counts as none: its leader lists again
   if older(epoch, stored_epoch) and replaces ~= stored_epoch then return { 'FENCED', stored_epoch } end
   if last_batch == batch then return { 'OK', 0 } end
 end
--- The batch before this one shows more than the position: a list of what did not change ends where it began.
+-- The last batch identifies more than the position: a list of unchanged objects ends at the position where it began.
 if (last_batch or '') ~= after then return { 'MISMATCH', position or '' } end
 local stored = {}
 if n_cached > 0 then
   --- @include stored_terms
-  -- the index loses and gets a member for each term: too many take too long for one step, save those of one object
+  -- the index loses and gains a member for each term. Too many would take too long for one step, so only a single
+  -- object may have more terms.
   stored = stored_terms(rest, n_before_cached + 1, n_cached > 1 and terms_limit or math.huge)
   if not stored then return { 'TOO_LARGE', '' } end
 end
@@ -87,5 +90,5 @@ else
   call('HSET', streams, stream, table.concat({ epoch, new, batch, about }, ' '))
 end
 --- @include sample
-pcall(sample) -- it is for people: where it cannot be written, the queue goes on
+pcall(sample) -- only people read it: if it cannot be written, the queue continues
 return { 'OK', added }

@@ -1,5 +1,5 @@
--- Drop what is pending or dead of items, and the failure records of those that no session holds.
--- With a state other than '', only what is in it. Returns how many items changed.
+-- Delete pending and dead items; delete their failure records, too, unless a session holds the item.
+-- If `state` is not '', delete only items in that state. Returns how many items changed.
 local ready, suspects, dirty, processing = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local delayed, failures, dead, arrivals, held_back = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local meta, wake = KEYS[10], KEYS[11]

@@ -1,5 +1,5 @@
--- Drop failure records (client-go workqueue Forget), but not those of the dead.
--- Returns how many were dropped.
+-- Delete failure records (client-go workqueue Forget), except those of dead items.
+-- Returns how many records were deleted.
 local failures, dead, ready, suspects, dirty, processing = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local meta, flows, arrivals = KEYS[7], KEYS[8], KEYS[9]
 local time = ARGV[1]

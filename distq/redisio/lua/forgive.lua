@@ -1,7 +1,8 @@
--- Take back what was counted against items when their session lapsed: its process lives, so they did not crash it.
--- What it held is (item, fence) each. A crash is taken back where the record has it by the claim's fence, so once and
--- for no other one; what was parked for it becomes pending. What the session still holds is put back without a crash.
--- Returns how many crashes were taken back.
+-- Remove the crashes that items got when their session lapsed: its process is alive, so they did not crash it.
+-- `held` has the claims that the session had, (item, fence) each. A crash is removed if the failure record has the
+-- fence of the claim, so it is removed once, and no other crash is. An item that was parked because of it becomes
+-- pending. Items that the session still holds are put back later without a crash.
+-- Returns how many crashes were removed.
 local ready, dirty, processing, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local dead, meta, wake, suspects = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local flows, arrivals, held_back = KEYS[10], KEYS[11], KEYS[12]
@@ -16,11 +17,11 @@ for _, key in ipairs({ ready, suspects, dirty, processing, delayed, dead, held_b
 local tokens = call('LLEN', wake)
 --- @include by_flow
 --- @include check_flows
-call('HDEL', failures, '\0no item') -- a first write that full memory permits, of nothing: it opens the way for the rest
+call('HDEL', failures, '\0no item') -- if memory is full, Redis permits a removal first, and then all other writes
 --- @include failure
 --- @include enqueue
 if record == 'lapsed' then call('HDEL', meta, number) end
--- Return the other claims that crashed, and whether this one is among them.
+-- Return the fences of the other crashes, and whether this fence is among the crashes.
 local function without(fence, claims_that_crashed)
   local others, found = {}, false
   for each in string.gmatch(claims_that_crashed, '%d+') do

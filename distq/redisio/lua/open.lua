@@ -1,5 +1,5 @@
--- Open a session, after the claim clock has advanced and what lapsed was taken back.
--- Returns its id, `<number>-<nonce>`; an error LAYOUT where the queue was written by a newer distq.
+-- Open a session, after advancing the claim clock and taking back the items of lapsed sessions.
+-- Returns its id, `<number>-<nonce>`, or the error LAYOUT if a newer distq wrote the queue.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake, suspects = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local flows, arrivals, flow_items = KEYS[13], KEYS[14], KEYS[15]
@@ -10,7 +10,7 @@ local call = redis.call
 local stamp, seen, paused, stored_layout, trace_until, fair_by =
   unpack(call('HMGET', meta, 'stamp', 'seen', 'paused', 'layout', 'trace', 'fair_by'))
 traced = trace_until
--- what is no version at all was written by no distq, and gives way
+-- distq never writes a layout that is no version: such a layout is overwritten
 if tonumber(string.match(stored_layout or '', '^%d%d?%d?%d?$') or 0) > tonumber(layout) then
   return redis.error_reply('LAYOUT ' .. stored_layout)
 end

@@ -1,5 +1,6 @@
--- Move ready and delayed items that none holds to the dead, by hand; their failure counts stay. Dead ones that time
--- would revive are parked by hand from now on, and stay. Returns how many items changed.
+-- Make ready and delayed items dead at a user's request, unless a session holds them; their failure counts stay. A dead
+-- item that time would revive counts as parked by the user from now on, and stays dead.
+-- Returns how many items changed.
 local ready, suspects, processing, delayed, failures, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local arrivals, held_back, meta, wake = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
 local time, why = ARGV[1], ARGV[2]
@@ -19,7 +20,7 @@ local from_held_back = { 'ZREM', held_back }
 local to_dead, remember, forget = { 'ZADD', dead }, { 'HSET', failures }, { 'HDEL', arrivals }
 local of_now = string.format('%.0f parked', now)
 for i, item in ipairs(items) do
-  local would_be_revived = were_dead[i] and tonumber(were_dead[i]) >= TIME_MAY_MEND
+  local would_be_revived = were_dead[i] and tonumber(were_dead[i]) >= WAITING_MAY_HELP
   if not held[i] and (now_ready[i] or suspected[i] or is_held_back[i] or later[i] or would_be_revived) then
     local from = (now_ready[i] and from_ready) or (suspected[i] and from_suspects) or (later[i] and from_delayed)
     from = from or (is_held_back[i] and from_held_back)
@@ -32,7 +33,7 @@ for i, item in ipairs(items) do
     remember[#remember + 1], remember[#remember + 2] = item, counts .. of_now .. claims_that_crashed .. ' ' .. why
   end
 end
--- removals first: where memory is full they open the way for the rest
+-- removals first: if memory is full, Redis permits the other writes only after them
 if #from_ready > 2 then call(unpack(from_ready)) end
 if n_arrivals > 0 and #forget > 2 then call(unpack(forget)) end
 if #from_suspects > 2 then call(unpack(from_suspects)) end

@@ -1,7 +1,7 @@
--- Drop delay, failure record and death of items: those that wait for later or are dead become pending now,
--- in their order, the delayed before the dead.
--- With a state other than '', only items that are in it. An object that its watch could not map stays dead: its name is
--- no key of this queue. Returns how many items changed.
+-- Make delayed and dead items pending now, in their order, the delayed ones before the dead ones, and delete failure
+-- records.
+-- If `state` is not '', change only items in that state. An object that its watch could not map to keys stays dead: its
+-- name is no key of this queue. Returns how many items changed.
 local ready, suspects, dirty, processing, delayed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local failures, dead, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local flows, arrivals, held_back = KEYS[10], KEYS[11], KEYS[12]
@@ -19,7 +19,7 @@ local waits = call('ZMSCORE', delayed, unpack(items))
 local parked = call('ZMSCORE', dead, unpack(items))
 --- @include by_flow
 --- @include check_flows
-call('HDEL', failures, '\0no item') -- a first write that full memory permits, of nothing: it opens the way for the rest
+call('HDEL', failures, '\0no item') -- if memory is full, Redis permits a removal first, and then all other writes
 --- @include enqueue
 local in_state = { ready = ready, dirty = dirty, processing = processing, delayed = delayed, dead = dead }
 local chosen = state ~= '' and call('ZMSCORE', in_state[state], unpack(items))
@@ -39,7 +39,7 @@ for i, item in ipairs(items) do
     if forgotten or waits[i] or parked[i] then requeued = requeued + 1 end
   end
 end
--- the lowest priority, so that a delayed item comes back with its own
+-- the lowest priority, so that a delayed item keeps its own
 if #were_delayed > 0 then enqueue(were_delayed, -900, false) end
 if #were_dead > 0 then enqueue(were_dead, 0, false) end
 if #were_delayed + #were_dead > 0 then call('HSET', meta, 'stamp', stamp) end

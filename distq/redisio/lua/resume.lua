@@ -1,5 +1,5 @@
--- Let claims go on, and wake one consumer where anything waits: it claims, or covers the next due time.
--- Returns 1, or 0 where the queue was not paused.
+-- Permit claims again, and wake one consumer if items wait: it claims them, or covers the next due time.
+-- Returns 1, or 0 if the queue was not paused.
 local ready, suspects, delayed, meta, wake = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local call = redis.call
 local n_waiting = call('ZCARD', ready) + call('ZCARD', suspects) + call('ZCARD', delayed)

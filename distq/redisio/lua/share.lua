@@ -1,7 +1,7 @@
--- Make the queue fair by `namespace`, or by `none`, which is not fair, whatever was said before.
--- As it begins to be fair, what waits enters by its flow, some at a call; see `include/enter`. As it ends to be, what
--- waits keeps its order, and since when its items are pending becomes what their orders say.
--- Returns {by what the queue was fair before, empty where nothing was said; 1 where some have not entered yet}.
+-- Make the queue fair by `namespace`, or not fair by `none`, and replace the earlier value.
+-- When the queue becomes fair, each call gives some of the waiting items a place by flow; see `include/enter`. When it
+-- stops being fair, the waiting items keep their orders, and count as pending since the times in these orders.
+-- Returns {the earlier value, or empty if there was none; 1 if some items have not entered yet, else 0}.
 local meta, ready, suspects, flows, arrivals = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local wanted = ARGV[1]
 local call = redis.call
@@ -10,7 +10,7 @@ call('HLEN', arrivals)
 local fair_by = call('HGET', meta, 'fair_by') or ''
 local before = string.match(fair_by, '^to (.*)') or fair_by
 if wanted == fair_by then return { before, 0 } end
-call('ZREM', flows, '\0no flow') -- a first write that full memory permits, of nothing: it opens the way for the rest
+call('ZREM', flows, '\0no flow') -- if memory is full, Redis permits a removal first, and then all other writes
 if wanted ~= before then
   call('UNLINK', flows, arrivals)
   call('HDEL', meta, 'entered')

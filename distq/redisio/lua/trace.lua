@@ -1,7 +1,8 @@
--- Trace the queue for so many µs from now on, in as many entries of at most `longest` bytes and `max_bytes` together;
--- or for 0, stop. With a `match` other than '' only calls that name an item which matches leave one, and those that
--- name none; * in it matches any text. What a trace before it left stays until it gives way to this one.
--- Returns when it ends, in µs; 0 where it is stopped.
+-- Trace the queue for `duration` µs, in at most `limit` entries of at most `longest` bytes, and `max_bytes` in all. A
+-- duration of 0 stops the trace. If `match` is not '', a call writes an entry only if it names a matching item, or is
+-- an open, close, pause, resume or trace; * in `match` matches any text. Entries of an earlier trace stay until new
+-- ones replace them.
+-- Returns the time when the trace ends, in µs, or 0 if it is stopped.
 local meta, trace = KEYS[1], KEYS[2]
 local time, duration, limit, longest, kept = ARGV[1], tonumber(ARGV[2]), ARGV[3], ARGV[4], tonumber(ARGV[5])
 local max_bytes, match = tonumber(ARGV[6]), ARGV[7]
@@ -12,7 +13,7 @@ local ends = duration > 0 and string.format('%.0f', now + duration) or '0'
 if duration > 0 then
   traced = string.format('%s %s %s %d 0 0 %d %s', ends, limit, longest, max_bytes / 2, before, match)
   call('HSET', meta, 'trace', traced)
-  -- an entry that goes at once makes the key that is to expire
+  -- add and delete an entry: this makes the key, so that it can get an expiry time
   call('XDEL', trace, call('XADD', trace, '*', 'entry', ''))
   call('PEXPIRE', trace, string.format('%.0f', (duration + kept) / 1000))
 else

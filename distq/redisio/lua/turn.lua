@@ -1,14 +1,15 @@
--- Settle claims, take back what the dead held, promote what is due, and claim up to `want` items: one step.
--- Settlements are n_ok times (item, fence), then for the other outcomes (item, fence, outcome, limiter, priority,
--- text) each; an outcome limit counts a failure without a claim.
--- Returns {fence, wait in µs, alone, indexes of refused settlements, disposition of each other settlement,
--- {item, order, ...}, {failure record or false, ...}, promoted, revived}, or LOST; dispositions and records are nil
--- where there are none. alone is 1 where the claim is a suspect, and where the session is to claim no more until it
--- holds nothing and can claim one. promoted counts what became pending: what was due, what came back without a delay,
--- and what was dead, which revived counts alone. A resent turn changes nothing and answers the same, save for these.
+-- Settle claims, take back items of lapsed sessions, promote due items, and claim up to `want` items, in one step.
+-- Settlements are `n_ok` times (item, fence), then (item, fence, outcome, limiter, priority, text) for each other
+-- outcome; the outcome `limit` counts a failure without a claim.
+-- Returns {fence, wait in µs, alone, indexes of refused settlements, disposition of each other settlement, {item,
+-- order, ...}, {failure record or false, ...}, promoted, revived}, or LOST. Dispositions and records are nil if there
+-- are none. `alone` is 1 if the claim is a suspect, or if the session must claim nothing until it holds nothing and can
+-- claim a suspect. `promoted` counts the items that became pending: due items, items that were settled without a delay,
+-- and dead items, which `revived` counts alone. A repeated turn changes nothing and returns the same, except for 0 as
+-- wait, promoted and revived.
 -- With `wants_links` the reply ends with the spans that made the claimed items pending; see `include/linked`.
--- `after` is the session's turn before, `op fence`, or empty where the caller does not care. Where Redis went back, its
--- record shows another: then no claim changes, and the reply is BACK with that one.
+-- `after` is the session's turn before this one, `op fence`, or empty if the caller needs no check. If Redis lost
+-- writes, the session's record has another turn: then no claim changes, and the reply is BACK with that turn.
 local ready, dirty, processing, claims, delayed, failures = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local dead, sessions, workers, meta, wake, links = KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11], KEYS[12]
 local suspects, flows, arrivals, held_back, flow_items = KEYS[13], KEYS[14], KEYS[15], KEYS[16], KEYS[17]
@@ -17,8 +18,8 @@ local time, session, op, after, want, max_clock_step =
 local max_retries, limiter, fleet_concurrency, fleet_concurrency_per_flow = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 local revive_after, wants_links, n_ok, settlements = ARGV[11], ARGV[12], tonumber(ARGV[13]), { unpack(ARGV, 14) }
 local call = redis.call
--- The busy path decides what a queue costs: rare parts are included where they are needed, since to define a
--- function costs at every call.
+-- The busy path decides the cost of a queue. To define a function takes time in each call, so rare parts are included
+-- only inside the branches that need them.
 --- @include now
 local number, nonce = string.match(session, '^(%d+)-(.+)$')
 local stamp, seen, paused, record, trace_until, catching_up, fair_by =
@@ -30,11 +31,11 @@ local others = 2 * n_ok
 --- @include check_types
 local limit = by_flow and tonumber(fleet_concurrency_per_flow)
 local n_held_back = 0
--- where somebody deleted what says that there was a limit, what is held back would stay there
+-- if a user deleted `bounded`, the items that are held back would stay so
 if ticks and not limit and not bounded and call('EXISTS', held_back) == 1 then bounded = '' end
 if limit or bounded then
   n_held_back = call('ZCARD', held_back)
-  call('ZLEXCOUNT', flow_items, '-', '+') -- a user who may not is refused here, before anything is claimed
+  call('ZLEXCOUNT', flow_items, '-', '+') -- fails here, before any claim, if the Redis user lacks the permission
 end
 if n_ok == 0 then call('HLEN', claims) end
 if #settlements > others then call('ZCARD', suspects) end

@@ -1,6 +1,6 @@
--- Read the objects that ranges of the index find, (first, last) each: of each range, in its order, at most `limit`, and
--- no more once they have `max_bytes`. Returns {record of the stream, for each range {name to go on after or '', name,
--- terms, record of the object, ...}}.
+-- Read the objects in ranges of the index, (first, last) each: from each range, in its order, at most `limit` objects,
+-- and no further object once they have `max_bytes`. Returns {record of the stream, for each range {name after which to
+-- continue or '', name, terms, record of the object, ...}}.
 local streams, cache, terms, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local stream, limit, max_bytes, ranges = ARGV[1], ARGV[2], tonumber(ARGV[3]), { unpack(ARGV, 4) }
 local call = redis.call

@@ -1,7 +1,8 @@
--- Put what the fleet itself wrote, (name, terms, record) each, unless what is there is newer, or the stream has passed
--- its version: what it has passed may have been deleted since. Returns how many the stream had not passed. If the
--- stream is gone, or is that of another watch, it puts nothing and returns nil: no leader would remove the objects.
--- `watch` is the watch as the record's JSON has it, `"watch":"..."`: within texts of JSON there are no plain quotes.
+-- Put objects that the fleet itself wrote, (name, terms, record) each, unless the cached version is newer or the stream
+-- has passed the version: such an object may have been deleted since. Returns how many versions the stream had not
+-- passed. If the stream is gone, or belongs to another watch, put nothing and return nil: no leader would remove the
+-- objects.
+-- `watch` is the watch as in the record's JSON, `"watch":"..."`: a text inside JSON has no plain quotes.
 local streams, cache, terms, index = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local stream, watch = ARGV[1], ARGV[2]
 local records = { unpack(ARGV, 3) }
@@ -23,7 +24,7 @@ end
 local ahead = {}
 for i = 1, #records, 3 do
   local name, version = records[i], read_terms(records[i + 1])
-  -- once all pages of a list are in, what it did not show is about to go: it may be replaced, and not come back
+  -- after the last page of a list, objects that the list lacks are about to go: replace one, but bring none back
   if older(passed, version) and (older(listed, version) or is_there(name)) then
     ahead[#ahead + 1], ahead[#ahead + 2], ahead[#ahead + 3] = name, records[i + 1], records[i + 2]
   end

@@ -1,6 +1,6 @@
   -- in: arrivals, popped
   -- out: nothing
-  -- Whoever claims learns since when an item is pending, and not its place by its flow, which the claim keeps.
+  -- The reply of a claim has each item's order by time; the claim keeps the place by flow.
   local function order_by_time()
     local names = {}
     for i = 1, #popped, 2 do names[#names + 1] = popped[i] end

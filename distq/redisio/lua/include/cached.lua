@@ -1,17 +1,17 @@
 -- in: cache, index, older, terms
 -- out: drop_markers, put_all, read_terms
--- Of an object `terms` has its version and a line for each term that finds it in the index, and `cache` its version and
--- bytes: what is compared is apart from what is long. A marker stands for an object that is gone: its one term `gone`.
+-- For each object, `terms` has its version and a line per index term, and `cache` its version and bytes: so short
+-- values are compared without the long ones. A marker records a deleted object; its only term is `gone`.
 local function read_terms(line) return string.match(line or '', '^(%d+)\n(.*)') end
 local function add_members(words, name, found_by, score)
   for term in string.gmatch(found_by or '', '[^\n]+') do
-    words[#words + 1] = score -- none where members are removed
+    words[#words + 1] = score -- nil if members are removed
     words[#words + 1] = term .. '\0' .. name
   end
 end
--- Put each (name, terms, record) of `records` from `from` on, no name twice, unless what is there is newer; `stored` is
--- what `terms` has of them. A marker that the stream has passed already leaves nothing: no older event of its object
--- can come any more.
+-- Put each (name, terms, record) of `records`, from the index `from`, unless a newer version is stored; no name may
+-- occur twice. `stored` has the present lines of these names in `terms`. A marker that the stream has passed is not
+-- stored: no older event of its object can follow.
 local function put_all(records, from, stored, passed)
   local from_cache, from_terms, from_index, to_index = { 'HDEL', cache }, { 'HDEL', terms }, {}, {}
   local to_cache, to_terms = { 'HSET', cache }, { 'HSET', terms }
@@ -37,11 +37,11 @@ local function put_all(records, from, stored, passed)
       end
     end
   end
-  -- where memory is full the puts are refused, and with them what comes after
+  -- if memory is full, Redis refuses the puts, and the script ends before the other commands
   for _, command in ipairs({ to_cache, to_terms, from_cache, from_terms }) do
     if #command > 2 then call(unpack(command)) end
   end
-  -- a thousand words at a time, since Lua can unpack no more than some thousand
+  -- 1000 words at a time: Lua can unpack only some thousands
   for first = 1, #from_index, 1000 do
     call('ZREM', index, unpack(from_index, first, math.min(first + 999, #from_index)))
   end
@@ -49,7 +49,7 @@ local function put_all(records, from, stored, passed)
     call('ZADD', index, unpack(to_index, first, math.min(first + 999, #to_index)))
   end
 end
--- Drop markers that the stream has passed, a hundred at a time.
+-- Delete markers that the stream has passed, at most a hundred per call.
 local function drop_markers(passed)
   for _, member in ipairs(call('ZRANGEBYLEX', index, '[gone\0', '(gone\1', 'LIMIT', '0', '100')) do
     local name = string.sub(member, 6)

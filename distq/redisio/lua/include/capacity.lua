@@ -1,6 +1,6 @@
 -- in: bounded, delayed, dirty, held_back, ready, suspects
 -- out: fitting
--- How many of the items, from the first, fit into a queue of at most `max_length`; what is pending takes no more.
+-- Return how many of the items, from the first, fit into a queue of at most `max_length`. Pending items need no room.
 local function fitting(items, max_length)
   local free = max_length
   for _, key in ipairs({ ready, suspects, dirty, delayed }) do free = free - call('ZCARD', key) end

@@ -1,6 +1,6 @@
 -- in: arrivals, by_flow, flows
 -- out: nothing
--- A script that writes before an item enters by its flow reads the types of what that writes first.
+-- For scripts that write before an item enters by its flow: check the types of the keys that this will write.
 if by_flow then
   call('ZCARD', flows)
   call('HLEN', arrivals)

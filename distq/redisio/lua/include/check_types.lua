@@ -1,10 +1,10 @@
 -- in: claims, dead, delayed, dirty, failures, now, ready, seen, sessions, suspects, wake, workers
 -- out: first, n_dirty, n_failures, n_sessions, n_suspects, seen, ticks, tokens
--- Read every key that may be written, before anything is: one of a wrong type stops the script here, and nothing that
--- a script wrote is rolled back. Constants are text, since Redis formats numbers slowly.
+-- Read each key that may be written, before the first write: a wrong type stops the script here, because Redis does not
+-- roll back writes. Constants are texts, because Redis formats numbers slowly.
 call('ZCARD', ready)
 local n_sessions, tokens = call('ZCARD', sessions), call('LLEN', wake)
--- Often these are empty, and asked after together, no longer than until all that exist are found.
+-- These are often empty: ask for all together, and read one after another only until all that exist are found.
 local more = call('EXISTS', delayed, failures, dirty)
 local first = more > 0 and call('ZRANGE', delayed, '0', '0', 'WITHSCORES') or {}
 if first[2] then more = more - 1 end
@@ -13,7 +13,7 @@ if n_failures > 0 then more = more - 1 end
 local n_dirty = more > 0 and call('ZCARD', dirty) or 0
 seen = tonumber(seen)
 local ticks = not (seen and now >= seen and now - seen < 100000)
--- where nothing failed there is no suspect
+-- without failure records there are no suspects
 local n_suspects = (ticks or n_failures > 0) and call('ZCARD', suspects) or 0
 if ticks then
   call('HLEN', claims)

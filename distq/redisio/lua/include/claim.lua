@@ -26,9 +26,8 @@ if #popped > 0 then
   local prefix, last = number .. ' ' .. fence .. ' ', #popped - 1
   local claim, hold = { 'HSET', claims, nil, nil }, { 'ZADD', processing, nil, nil } -- with room for one item
   local n = 1
-  -- Redis searches a small hash, or set, from its beginning for each member that it writes. So a claim of more than 32
-  -- items begins with a member that is longer than the 64 bytes of a small one: that makes it a table, which it stays
-  -- until it is empty.
+  -- Redis searches a small hash or set from its beginning for each member that it writes. So a claim of more than 32
+  -- items begins with a member of more than 64 bytes, which turns both into tables until they are empty.
   local no_item = #popped > 64 and string.rep('\0', 65)
   if no_item then
     n = 3
@@ -38,7 +37,7 @@ if #popped > 0 then
   for i = 1, last, 2 do
     n = n + 2
     claim[n], claim[n + 1] = popped[i], prefix .. popped[i + 1]
-    -- backwards: keys often come in their order, and Redis looks for the place in a small set from its beginning
+    -- backwards: keys often come sorted, and Redis searches a small set from its beginning for their place
     hold[n], hold[n + 1] = number, popped[last + 1 - i]
   end
   call(unpack(claim))

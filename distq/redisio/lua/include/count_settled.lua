@@ -1,12 +1,12 @@
--- in: history, said, worker
+-- in: history, worker, worker_before
 -- out: count_settled
--- Add what a session settled since its process last described itself to the queue's totals, which outlive sessions, and
--- how long items waited and were held to what each ring notes with its next sample. What a process says of itself is
--- JSON as Python writes it.
+-- Add the settlements since the process last described itself to the queue's totals, which outlive sessions. Add the
+-- durations for which items waited and were held to the counts that each ring writes with its next sample. `worker` and
+-- `worker_before` are JSON as Python writes it.
 local function count_settled()
   local function both(name, value)
     local pattern = '"' .. name .. '": ' .. value
-    return string.match(said or '', pattern), string.match(worker, pattern)
+    return string.match(worker_before or '', pattern), string.match(worker, pattern)
   end
   local function more(name)
     local before, after = both(name, '(%d+)')
@@ -17,7 +17,7 @@ local function count_settled()
   local waiting, waiting_now = both('waiting', '"([%w-]*)"')
   local working, working_now = both('working', '"([%w-]*)"')
   if done + failed == 0 and waiting == waiting_now and working == working_now then return end
-  -- a word is a letter for each range of durations, and how many fell there
+  -- a word has a letter for each range of durations, and the number of durations in it
   local function counts(word)
     local found = {}
     for letter, count in string.gmatch(word, '(%l)(%d+)') do found[letter] = tonumber(count) end

@@ -1,6 +1,6 @@
   -- in: dead, delayed, dispositions, others, settlements, split_due
   -- out: dispositions
-  -- What became of each settled item that was no success: its due time in ms, parked, or pending.
+  -- The state of each item that was settled without success: its due time in ms, `parked`, or `pending`.
   dispositions = {}
   local names = {}
   for i = others + 1, #settlements, 6 do names[#names + 1] = settlements[i] end

@@ -1,7 +1,8 @@
   -- in: alone, arrivals, bounded, flows, held_back, n_suspects, popped, processing, ready
   -- out: nothing
-  -- A flow that ends before what was claimed goes on from there. Where nothing is ready no flow goes on; and where
-  -- nothing is claimed either, nothing has arrived. A suspect ends no flow.
+  -- If a flow ends before the last claimed order, it continues at that order. If nothing is ready, no flow continues;
+  -- if there are no claims, suspects or held-back items either, no arrivals are needed. The claim of a suspect changes
+  -- no flow.
   local last = alone == 0 and popped[#popped]
   if last then
     local _, exponent = math.frexp(tonumber(last))

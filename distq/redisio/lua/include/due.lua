@@ -1,7 +1,7 @@
 -- in: now
 -- out: split_due
--- A delayed score is the due time, in ms rounded up so that it is never early, and the priority to come back with.
--- What is none is due.
+-- A delayed score has the due time, in ms rounded up so that it is never early, and the priority to come back with. An
+-- invalid score is due now.
 local function split_due(score)
   if not (score >= 0 and score < 2 ^ 53) then return now - now % 1000, 0 end
   local rest = score % 2048

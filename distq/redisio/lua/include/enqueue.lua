@@ -1,11 +1,13 @@
 -- in: bounded, by_flow, dead, delayed, dirty, fair_by, flows, held_back, meta, now, processing, ready, stamp, suspects,
 --     tokens, wake
 -- out: enqueue, order, split_due, stamp, tokens
--- Make items pending now: ready, or dirty while claimed; a suspect that waits stays where it is, as does what is held
--- back and not raised. A fresh add supersedes a delay, whose higher priority stays, and revives the dead; one that
--- keeps what is pending leaves delayed and dead items alone.
--- Returns how many were not pending now before. Moves `stamp`, a µs an item, so that the order is the items'.
--- By LT the lower order wins wherever an item stood before: it keeps its place, or is raised to the end of a level.
+-- Make items pending now: ready, or dirty while claimed. A suspect that waits stays in `suspects`, and an item that is
+-- held back stays so unless it is raised. An add ends a delay, but keeps the delayed item's priority if that is higher,
+-- and revives a dead item. With `keep_pending`, delayed and dead items do not change.
+-- Returns how many items were not pending now before. Advances `stamp` by 1 µs per item, so that the items keep their
+-- order.
+-- With LT the lower order wins for an item that is there already: it keeps its place, or is raised to the end of a
+-- level.
 --- @include order
 --- @include due
 --- @include scores
@@ -23,7 +25,7 @@ local function enqueue(items, priority, keep_pending)
     to_ready[4], to_ready[5] = '0', no_item
   end
   if stamp < now then stamp = now - 1 end
-  -- in a fair queue the flow decides, and one time is written for all
+  -- in a fair queue the flow decides, so all items get one time
   local first_stamp = fair_by == 'namespace' and stamp + 1
   local order_of_all = first_stamp and order(priority, first_stamp)
   for i = 1, #items do
@@ -34,7 +36,7 @@ local function enqueue(items, priority, keep_pending)
       if due[item] then
         local own_due, own = split_due(tonumber(due[item]))
         level = math.max(own, priority)
-        -- what is due was pending before, noticed or not: it keeps its place unless it is raised
+        -- a due item is pending, even if not promoted yet: it keeps its place unless it is raised
         if own_due <= now and own >= priority then since = own_due end
         place = order(level, since)
         undelay = undelay or { 'ZREM', delayed }
@@ -69,10 +71,10 @@ local function enqueue(items, priority, keep_pending)
       end
     end
   end
-  if to_dirty then call('ZCARD', dirty) end -- the last of the types to check: from here on it writes
+  if to_dirty then call('ZCARD', dirty) end -- the last check of a type: from here on the script writes
   if by_flow then
     if to_suspects then
-      call('ZCARD', flows) -- one more type, which is read too late otherwise
+      call('ZCARD', flows) -- check this type before the first write
       by_flow(to_suspects)
     end
     if n == 5 and #items == 1 and fair_by == 'namespace' and type(to_ready[4]) == 'string' then
@@ -85,7 +87,7 @@ local function enqueue(items, priority, keep_pending)
   local newly_ready = n > 3 and call(unpack(to_ready)) or 0
   if no_item then newly_ready = newly_ready - call('ZREM', ready, no_item) end
   local newly_dirty = to_dirty and call(unpack(to_dirty)) or 0
-  local another_is_first = false -- of the suspects: the one before may wait for the end of a claim of its flow
+  local another_is_first = false -- the former first suspect may wait for the end of a claim of its flow
   if to_suspects then
     local first = bounded and call('ZRANGE', suspects, '0', '0')[1]
     call(unpack(to_suspects))

@@ -1,9 +1,9 @@
 -- in: bounded, by_flow, cover, dead, delayed, dirty, held_back, now, order, paused, ready, split_due, stamp, suspects,
 --     tokens, wake
 -- out: enqueue_later, stamp
--- Make items pending after a delay in µs. The earliest time wins; an item that is pending now can only be raised. It
--- revives the dead; one that keeps what is pending leaves delayed and dead items alone.
--- Returns how many were not pending before.
+-- Make items pending after a delay in µs. The earliest due time counts; an item that is pending now can only be raised.
+-- A dead item is revived. With `keep_pending`, delayed and dead items do not change.
+-- Returns how many items were not pending before.
 --- @include delay
 --- @include is_higher
 local function enqueue_later(items, delay, priority, keep_pending)
@@ -43,7 +43,7 @@ local function enqueue_later(items, delay, priority, keep_pending)
   if #to_suspects > 4 then call(unpack(to_suspects)) end
   local added = #to_delayed > 2 and call(unpack(to_delayed)) or 0
   call('ZREM', dead, unpack(items))
-  -- who sees to what is due first sees to the next, too
+  -- the session that covers the first due time covers a later one, too
   local first_due, covered_until = first[2] and split_due(tonumber(first[2])) or 0, tonumber(cover) or 0
   local covered = (first_due > now and first_due <= earliest) or (covered_until > now and covered_until <= earliest)
   if tokens == 0 and not paused and (#from_held_back > 2 or not covered) then call('RPUSH', wake, '1') end

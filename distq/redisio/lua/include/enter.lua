@@ -1,7 +1,8 @@
   -- in: arrivals, entered, entering, fair_by, into_flows, meta, passed, ready, suspects
   -- out: by_flow, fair_by
-  -- The queue becomes fair: let some of what waits by its time enter by its flow, in its order, and suspects last. What
-  -- has entered is in `arrivals`, and before all that has not, but for what is pending since the same moment.
+  -- The queue becomes fair: give some of the items that wait by their time a place by their flow, in their order, and
+  -- suspects last. The items that have entered are in `arrivals`, and before all others, except those that are pending
+  -- since the same moment.
   --- @include no_earlier
   local ENTER_AT_ONCE = 100
   local key = entering == 'suspects' and suspects or ready
@@ -20,7 +21,7 @@
     call(unpack(zadd))
   end
   if #names == ENTER_AT_ONCE then
-    -- the first flows stay where they are: `passed` is how many are at the place that the next step begins with
+    -- the first items keep their order: `passed` counts the items at the order where the next step begins
     local last, stay = page[#page], 0
     for i = 1, #names do
       if page[2 * i] == last and (not places[i] or tonumber(zadd[places[i]]) == tonumber(last)) then stay = stay + 1 end

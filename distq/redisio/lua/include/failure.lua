@@ -1,7 +1,8 @@
 -- in: dead, delayed, dirty, failures, now
 -- out: park, read_failure, write_failure
--- A failure record is `count crashes failed_at reason text`; reason - while the item lives, and behind it the claims
--- that crashed, `@fence,fence`, where there are any. What is none counts nothing, and its bytes are kept as the text.
+-- A failure record is `count crashes failed_at reason text`. The reason is - until the item is dead; the fences of the
+-- claims that crashed, if any, follow it as `@fence,fence`. An invalid record has no counts, and its bytes become the
+-- text.
 local function read_failure(item)
   local record = call('HGET', failures, item)
   if not record then return 0, 0, '0', '-', '', '' end
@@ -11,16 +12,16 @@ local function read_failure(item)
   local bare_reason, claims_that_crashed = string.match(reason, '^(.+)@([%d,]+)$')
   return count, crashes, failed_at, bare_reason or reason, text, claims_that_crashed or ''
 end
--- Of a suspect that lives no traceback is kept: a turn may look at a thousand of them.
+-- A suspect that is not dead keeps no traceback: a turn may read a thousand of them.
 local function write_failure(item, count, crashes, failed_at, reason, text, claims_that_crashed)
   if crashes >= 2 and reason == '-' then text = string.match(text, '^[^\n]*') end
   if claims_that_crashed ~= '' then reason = reason .. '@' .. claims_that_crashed end
   call('HSET', failures, item, string.format('%d %d %s %s ', count, crashes, failed_at, reason) .. text)
 end
 --- @include parked
--- Move to the dead, unless something newer is pending: that has a try of its own.
-local function park(item, time_may_mend)
+-- Make an item dead, unless it was added again or is delayed: then it gets another try.
+local function park(item, waiting_may_help)
   if call('ZSCORE', dirty, item) or call('ZSCORE', delayed, item) then return false end
-  call('ZADD', dead, time_may_mend and TIME_MAY_MEND + now or now, item)
+  call('ZADD', dead, waiting_may_help and WAITING_MAY_HELP + now or now, item)
   return true
 end

@@ -1,7 +1,7 @@
 -- in: meta, suspects, wake
 -- out: wake_if_another_is_first
--- The first suspect may wait for the end of a claim of its flow, and the others behind it: so when another one is the
--- first, a session is to look. Include it before the first write.
+-- The first suspect may wait for the end of a claim of its flow, and the other suspects wait behind it. So if another
+-- suspect becomes the first, wake a session. Include this before the first write.
 local first_suspect, may_wake = call('ZRANGE', suspects, '0', '0')[1], call('LLEN', wake) == 0
 may_wake = may_wake and call('HEXISTS', meta, 'paused') == 0
 local function wake_if_another_is_first()

@@ -1,11 +1,12 @@
 -- in: flow_items, held_back
 -- out: AT_ONCE, count, first_held_back, range_of
--- What is claimed, let in and held back of a flow, by `flow_items`: see `flow_entry`.
+-- The claimed, let-in and held-back items of a flow, from `flow_items`; see `flow_entry`.
 local AT_ONCE = 100
 local function range_of(flow, from, to) return '[' .. flow .. '\0' .. from, '(' .. flow .. '\0' .. to end
--- How many of a flow are claimed.
+-- Return how many items of a flow are claimed.
 local function count(flow) return call('ZLEXCOUNT', flow_items, range_of(flow, 'c', 'd')) end
--- The first that is held back of a flow, its order, and its entry; entries of what was deleted or raised go.
+-- Return the first held-back item of a flow, its order, and its entry. Remove entries of items that were deleted or
+-- raised.
 local function first_held_back(flow)
   local from, to = range_of(flow, 'w', 'x')
   for look = 1, 11 do

@@ -1,8 +1,8 @@
       -- in: flow_items, held_back, limit
       -- out: hold_back, must_wait
-      -- An item may be claimed where less than `limit` of its flow are, unless others of its flow and priority, or of a
-      -- higher one, are held back: what was let in has waited with them. Each item is held back once for each time that
-      -- it comes into `ready`, and then delays no other.
+      -- An item may be claimed if fewer than `limit` items of its flow are claimed, and no item of its flow with the
+      -- same or a higher priority is held back. An item that was let in has waited with these, and need not wait for
+      -- them again. An item is held back once for each time that it enters `ready`, and then delays no other.
       --- @include flow_entry
       --- @include flow_counts
       local some_are = call('ZCARD', held_back) > 0

@@ -1,9 +1,10 @@
   -- in: arrivals, suspects
   -- out: into_flows
-  -- Change the orders of a ZADD of items by time to those by flow. Who is there and is not raised stays, unless it is
-  -- there by its time. A suspect is raised to where its priority begins: it waits for no share. `items` may be given,
-  -- where the ZADD is of all of them. It reads `flows` and then writes `arrivals`, before anything else.
-  -- A table that grows by one entry after another is moved again and again: so what Redis returned is written over.
+  -- Change the orders in a ZADD of items from time to flow. An item that is there and is not raised keeps its place,
+  -- unless it is there by its time. A raised suspect gets the place where its priority begins: suspects wait for no
+  -- share. The caller may give `items` if the ZADD has all of them. This reads `flows` and then writes `arrivals`,
+  -- before any other write.
+  -- A table that grows entry by entry is moved again and again: so the tables that Redis returned are overwritten.
   into_flows = function(zadd, items, are_there_by_time)
     local pending, first = zadd[2], zadd[3] == 'XX' and 5 or 4
     if not items then
@@ -12,18 +13,18 @@
     end
     local place_at, apart = are_there_by_time or call('ZMSCORE', pending, unpack(items)), pending == suspects
     local match, by_time, n_by_time = string.match, { unpack(zadd) }, 2
-    local levels, first_level, level_of, members, n_members = {}, nil, {}, {}, 0 -- most often there is one level
+    local levels, first_level, level_of, members, n_members = {}, nil, {}, {}, 0 -- usually there is one level
     local order, exponent, beyond, text, level, _
     for n = 1, #items do
-      local at, item, stands = first + 2 * n - 2, items[n], place_at[n]
+      local at, item, present = first + 2 * n - 2, items[n], place_at[n]
       if zadd[at] ~= order then
         order = zadd[at]
         _, exponent = math.frexp(tonumber(order))
         beyond, text = math.ldexp(1, exponent), type(order) == 'string' and order or string.format('%.17g', order)
         level = levels[exponent]
       end
-      if stands and tonumber(stands) < beyond then
-        zadd[at], place_at[n] = stands, false
+      if present and tonumber(present) < beyond then
+        zadd[at], place_at[n] = present, false
       else
         by_time[n_by_time + 1], by_time[n_by_time + 2] = item, text
         n_by_time = n_by_time + 2

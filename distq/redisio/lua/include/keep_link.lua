@@ -1,8 +1,8 @@
   -- in: before, link, links, stamp
   -- out: nothing
-  -- Each item got a stamp of its own, so of what stands in the queue since a stamp above `before` and up to this one it
-  -- is known, without a word at the item, that this span made it pending. Of these ten thousand are kept. It is for
-  -- people: where it cannot be written, the queue goes on.
+  -- Each item has its own stamp. So one entry can record that this span made all items pending whose stamps are above
+  -- `before`, up to `stamp`; the items need no record. Ten thousand entries are kept. Only people read them: if they
+  -- cannot be written, the queue continues.
   local function keep_link()
     if call('ZCARD', links) >= 10000 then
       call('ZREM', links, unpack(call('ZRANGEBYSCORE', links, '-inf', '+inf', 'LIMIT', '0', '1')))

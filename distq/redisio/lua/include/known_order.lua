@@ -1,6 +1,6 @@
 -- in: now, order
 -- out: known_order
--- The order that a text holds; of what is none that of an item which is added now.
+-- Return the order that a text has; for an invalid text, the order of an item that is added now.
 local function known_order(text)
   local score = tonumber(text)
   if score and score >= 2 ^ -848 and score < 2 ^ 953 then return score end

@@ -1,15 +1,15 @@
     -- in: arrivals, by_flow, dirty, ended, entry_of, flow_items, flow_of, flows, held_back, limit, looks, looks_from,
     --     meta, now, processing, ready, suspects
     -- out: nothing
-    -- Let in what may be claimed: the first that is held back of each flow of which a claim ended; what waits for the
-    -- end of none; and all, some at a time, where no limit is any more.
+    -- Let in items that may be claimed: for each claim that ended, the first held-back items of its flow; also items
+    -- whose flow has no claim that can end; and if there is no limit any longer, all items, some per call.
     --- @include order
     --- @include known_order
     --- @include no_earlier
     --- @include flow_counts
     local FLOWS_AT_ONCE = 10
-    -- The place at which an item comes back: no earlier than what is ready, and behind the one of its flow that came
-    -- back before it. So a flow has one turn in each round by this, as the others have.
+    -- Return the place of an item that comes back: not before the first ready item, and behind the item of its flow
+    -- that came back before it. So coming back gives a flow one turn in each round, like the other flows.
     local function place_of(item, order)
       if not by_flow then return order end
       local place = tonumber(no_earlier(item, order))
@@ -26,14 +26,14 @@
     local function bring_back(item, order)
       order = known_order(order)
       call('ZREM', held_back, item)
-      if call('ZSCORE', processing, item) then -- a distq that knows only `ready` may hold it
+      if call('ZSCORE', processing, item) then -- an older distq, which knows only `ready`, may hold it
         call('ZADD', dirty, 'LT', string.format('%.17g', order), item)
       else
         if limit then call('ZADD', flow_items, '0', entry_of('l', item)) end
         call('ZADD', ready, 'LT', string.format('%.17g', place_of(item, order)), item)
       end
     end
-    -- Whether so many of a flow are claimed, or let in and not of a lower priority than this order.
+    -- Return whether `limit` items of a flow are claimed, or let in with this order's priority or a higher one.
     local function is_full(flow, order)
       local n, from, to = count(flow), range_of(flow, 'l', 'm')
       if n >= limit then return true end
@@ -63,8 +63,8 @@
         met[flow] = true
       end
     end
-    -- An entry of what is not claimed, or not ready, any more counts no longer: an older distq settled it, or people
-    -- deleted it. Of more than a hundred some are looked at by chance.
+    -- Remove entries of items that are no longer claimed, or no longer ready: an older distq settled them, or a user
+    -- deleted them. Of more than a hundred entries, look at a random part.
     local function drop_stale(flow)
       local n, from, to = call('ZLEXCOUNT', flow_items, range_of(flow, 'c', 'm')), range_of(flow, 'c', 'm')
       local found = call('ZRANGEBYLEX', flow_items, from, to, 'LIMIT', n > AT_ONCE and now % n or 0, AT_ONCE)
@@ -80,7 +80,8 @@
       end
       if #stale > 2 then call(unpack(stale)) end
     end
-    -- Redis sorts by their bytes only what has one score: another one would hide the entries of other flows.
+    -- Redis sorts members by their bytes only if their scores are equal: another score would hide entries of other
+    -- flows.
     local function even_scores()
       local even = { 'ZADD', flow_items }
       for _, range in ipairs({ { '-inf', '(0' }, { '(0', '+inf' } }) do
@@ -89,8 +90,8 @@
       end
       if #even > 2 then call(unpack(even)) end
     end
-    -- What is held back has an entry, and some flows in a row are looked at, so that none waits for the
-    -- end of a claim that ended long ago, or for a limit that was raised.
+    -- Write the entries of some held-back items, and look at some flows in a row, so that no item waits for a claim
+    -- that ended long ago, or for a limit that was raised.
     local function look_at_flows()
       even_scores()
       local n_held_back, text = call('ZCARD', held_back), looks_from or ''
@@ -111,12 +112,12 @@
           fill(flow)
           text = flow .. '\1'
         else
-          call('ZREM', flow_items, entry) -- what no script writes
+          call('ZREM', flow_items, entry) -- no script writes such an entry
         end
       end
       call('HSET', meta, 'bounded', string.format('%.0f ', now) .. text)
     end
-    -- Where no limit is any more, all comes back, some at a time.
+    -- There is no limit any longer: bring all items back, some per call.
     local function bring_all_back()
       local found = call('ZRANGE', held_back, 0, AT_ONCE - 1, 'WITHSCORES')
       for i = 1, #found, 2 do bring_back(found[i], found[i + 1]) end

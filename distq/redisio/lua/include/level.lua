@@ -1,7 +1,7 @@
           -- in: beyond, exponent, ready, text
           -- out: level
-          -- What is known of a priority: where it begins, and its flows. Where nothing of it is ready, it begins with
-          -- the item that enters, and no flow has an end.
+          -- The state of a priority: where it begins, and its flows. If no item of it is ready, it begins with the item
+          -- that enters, and no flow has an end.
           local lowest = math.ldexp(0.5, exponent)
           local begins = call('ZRANGEBYSCORE', ready, lowest, beyond, 'WITHSCORES', 'LIMIT', '0', '1')[2]
           level = {

@@ -3,7 +3,7 @@
   -- A limiter is a program in postfix notation, times in µs: `exp 5000 1e9 bucket 10 100 maxof 2`.
   -- Source: client-go workqueue default_rate_limiters; golang.org/x/time/rate Reserve for the bucket.
   local TEN_YEARS = 315576000 * 1000000
-  -- Buckets are read once and written once, however many failures one turn has.
+  -- A turn reads and writes each bucket once, for any number of failures.
   local buckets = {}
   local function tokens_left(field, per_second, capacity)
     local left, at = string.match(call('HGET', meta, field) or '', '^(%S+) (%S+)$')
@@ -23,7 +23,7 @@
     local left = (buckets[field] or tokens_left(field, per_second, capacity)) - 1
     buckets[field] = left
     if left >= 0 then return 0 end
-    return -left / per_second * 1000000 -- infinite where nothing flows in; ten years, below
+    return -left / per_second * 1000000 -- infinite if the rate is 0; below it becomes ten years
   end
   local function delay_of(program, count)
     local stack = {}
@@ -33,7 +33,7 @@
         stack[#stack + 1] = tonumber(next_word())
       elseif word == 'exp' then
         local first, most = tonumber(next_word()), tonumber(next_word())
-        -- bounded, since 0 times infinity is no number, and Lua does not roll back what is refused later
+        -- bounded: 0 times infinity is no number, which a later command would refuse, and Redis does not roll back
         stack[#stack + 1] = math.min(first * 2 ^ math.min(count - 1, 1000), most)
       elseif word == 'fastslow' then
         local fast, slow, attempts = tonumber(next_word()), tonumber(next_word()), tonumber(next_word())

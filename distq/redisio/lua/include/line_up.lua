@@ -1,7 +1,7 @@
     -- in: by_time, first, first_level, flows, items, level_of, levels, members, n_by_time, n_members, place_at, zadd
     -- out: nothing
-    -- Give each item its order at the end of its flow. Numbers stay the texts that Redis gave: to read and to write one
-    -- costs as much as all else that is done for an item. Many flows end at one place.
+    -- Give each item its order at the end of its flow. Numbers stay the texts that Redis returned: to parse and format
+    -- one costs as much as all other work for an item. Many flows end at the same order.
     local ends, after = call('ZMSCORE', flows, unpack(members)), {}
     for place = 1, n_members do
       local found, of = ends[place], level_of[place] or first_level
@@ -26,11 +26,11 @@
         zadd[at], ends[place] = start, ended
       end
     end
-    call(unpack(by_time, 1, n_by_time)) -- the first write: one that full memory refuses
+    call(unpack(by_time, 1, n_by_time)) -- the first write: Redis refuses it if memory is full
     for _, each in pairs(levels) do
       if each.is_empty then call('ZREMRANGEBYSCORE', flows, each.lowest, each.beyond) end
     end
-    local keep = by_time -- as long as is needed
+    local keep = by_time -- a table that is long enough already
     keep[1], keep[2] = 'ZADD', flows
     for place = 1, n_members do
       keep[2 * place + 1], keep[2 * place + 2] = ends[place], members[place]

@@ -1,8 +1,8 @@
 -- in: links, popped, wants_links
 -- out: linked
--- The spans that made the claimed items pending, as `keep_link` kept them; '' where that is not known. What is pending
--- since a full ms is so by the clock, by nobody's span: a delay has ended, or its time among the dead.
-local linked -- nil leaves the reply as it is for who does not ask
+-- The spans that made the claimed items pending, from `keep_link`; '' if not known. An item that is pending since a
+-- full ms has no span: the clock made it pending, after a delay or after its time as a dead item.
+local linked -- nil: the reply has no links unless the caller wants them
 if wants_links ~= '' then
   local first, last, link = 0, 0, ''
   local function look_up()

@@ -2,8 +2,8 @@
 -- out: look_again
 --- @include suspect
 --- @include no_earlier
--- Move what is no suspect any more, by its record, from `suspects` to `ready`. A distq that knows only `ready` may hold
--- an item that is also here: then it is pending again. Returns how many moved.
+-- Move items that are no longer suspects, by their records, from `suspects` to `ready`. An older distq, which knows
+-- only `ready`, may hold an item that is in `suspects`: then the item becomes dirty. Returns how many items moved.
 local function look_again(items)
   if call('ZCARD', suspects) == 0 then return 0 end
   local orders, held = call('ZMSCORE', suspects, unpack(items)), call('ZMSCORE', processing, unpack(items))

@@ -1,8 +1,9 @@
 -- in: arrivals, flows, ready
 -- out: no_earlier
--- The place of an item that comes back into `ready` of a fair queue: its own, unless all that is ready of its priority
--- has passed that. What the flows had while it was away is no share that is owed to those that enter now. What went
--- away before the queue was fair has a place by its time, which says nothing among those by flow: it comes first.
+-- Return the place of an item that comes back into `ready` of a fair queue: its own, or that of the first ready item of
+-- its priority if its own is earlier. Otherwise items that enter now would get a share of the turns that other flows
+-- had while it was away. If an item was claimed before the queue was fair, it has a place by time, which cannot be
+-- compared with places by flow: it comes first.
 local function no_earlier(item, order)
   local _, exponent = math.frexp(tonumber(order))
   local lowest, beyond = math.ldexp(0.5, exponent), math.ldexp(1, exponent)

@@ -1,7 +1,7 @@
 -- in: time
 -- out: now
--- now: µs by the server's clock; a test may put its own in place. To text it goes by string.format alone: tostring and
--- .. keep 14 digits, a time has 16.
+-- now: µs by the server's clock, or a test's own time. Convert it to text with string.format only: tostring and .. keep
+-- 14 digits, and a time has 16.
 local now = time ~= '0' and tonumber(time)
 if not now then
   local t = call('TIME')

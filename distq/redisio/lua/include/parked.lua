@@ -1,4 +1,5 @@
 -- in: nothing
--- out: TIME_MAY_MEND
--- A dead score is when the item was parked, µs; where time may mend why, so much is added: those are found apart.
-local TIME_MAY_MEND = 2 ^ 52
+-- out: WAITING_MAY_HELP
+-- A dead score is the time in µs when the item was parked. This constant is added if waiting may help: so these items
+-- are found apart.
+local WAITING_MAY_HELP = 2 ^ 52

@@ -1,5 +1,5 @@
 -- in: processing
 -- out: nothing
--- Redis looks at maxmemory only before a script's first write: a removal is permitted where memory is full, of what is
--- not there, too, and then all that follows is. And `processing` is known to be of its type.
+-- Redis checks maxmemory only before the first write of a script. It permits a removal even if memory is full, and even
+-- if there is nothing to remove; then it permits all later writes. This also checks the type of `processing`.
 call('ZREM', processing, '\0no item')

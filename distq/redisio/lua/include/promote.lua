@@ -1,6 +1,6 @@
   -- in: by_flow, delayed, dirty, first, now, processing, ready, want
   -- out: first, promoted
-  -- Promote what is due, in the order of the due times: pending since it was due, whenever that is noticed.
+  -- Promote due items, in the order of their due times. An item is pending since it was due, not since its promotion.
   local edge = math.floor(now / 1000) * 2048 + 2047
   if first[2] and tonumber(first[2]) <= edge then
     --- @include order

@@ -1,6 +1,7 @@
 -- in: arrivals, bounded, by_flow, delayed, dirty, flow_items, ready
 -- out: entry_of, into_ready, put_back
--- As if never claimed: back where it stood, merged with what was added meanwhile; being ready supersedes a delay.
+-- Put an item back as if it had never been claimed: to its place, merged with an add in the meantime. This ends a
+-- delay.
 --- @include into_ready
 --- @include no_earlier
 --- @include flow_entry

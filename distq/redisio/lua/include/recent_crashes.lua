@@ -1,7 +1,8 @@
 -- in: now
 -- out: recent_crashes
--- How many of a record's crashes count, and the claims of those whose claim is known: 72 hours after a claim began its
--- crash is forgotten. A fence is the µs in which its claim began. distq 0.1.0 notes none: these crashes count on.
+-- Return how many crashes of a record count, and the fences of their claims as far as known. A crash counts until 72
+-- hours after its claim began; a fence is the µs in which its claim began. distq 0.1.0 wrote no fences: these crashes
+-- always count.
 local function recent_crashes(crashes, claims_that_crashed)
   local COUNT_FOR = 72 * 3600 * 1000000
   local recent = {}

@@ -1,6 +1,6 @@
   -- in: by_flow, claims, failures, number, others, processing, record, settlements
   -- out: nothing
-  -- The reply was lost: nothing happens twice; the claims of that turn are found by their fence.
+  -- The reply of this turn was lost: change nothing, and find the claims of the turn by their fence.
   --- @include due
   --- @include suspect
   local fence, alone, refusals = string.match(record, '^%S+ %S+ (%S+) (%d) (.*)$')

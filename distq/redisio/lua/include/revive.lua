@@ -1,15 +1,15 @@
   -- in: by_flow, dead, now, ready, revive_after
   -- out: revived
-  -- What was parked so long ago, for a reason that time may mend, is pending again as of then, some at a time. As
-  -- with what was delayed that is a full ms: what is none is the stamp of an add.
+  -- Make dead items pending again, some per call, `revive_after` µs after they were parked, if waiting may help. They
+  -- are pending since that time, in full ms as after a delay: a time that is no full ms is the stamp of an add.
   --- @include parked
-  local edge = TIME_MAY_MEND + now - revive_after
-  local due = call('ZRANGEBYSCORE', dead, TIME_MAY_MEND, edge, 'WITHSCORES', 'LIMIT', 0, 100)
+  local edge = WAITING_MAY_HELP + now - revive_after
+  local due = call('ZRANGEBYSCORE', dead, WAITING_MAY_HELP, edge, 'WITHSCORES', 'LIMIT', 0, 100)
   if #due > 0 then
     --- @include order
     local to_ready, revive = { 'ZADD', ready, 'LT' }, { 'ZREM', dead }
     for i = 1, #due, 2 do
-      local since = due[i + 1] - TIME_MAY_MEND + revive_after
+      local since = due[i + 1] - WAITING_MAY_HELP + revive_after
       to_ready[#to_ready + 1] = order(0, since - since % 1000)
       to_ready[#to_ready + 1] = due[i]
       revive[#revive + 1] = due[i]

@@ -1,8 +1,8 @@
 -- in: by_flow, dead, delayed, dirty, failures, held_back, history, meta, now, processing, ready, suspects, workers
 -- out: sample
--- Note the queue in numbers if none has yet in these 10 s: a line of `history`, kept for a day, and of every five
--- minutes one for a week more. Lines are in chunks, and chunks in rings: each takes the place of one that is as old
--- as its ring is long, so nothing is ever trimmed, and no step of the clock leaves anything behind.
+-- Write the queue's numbers as a line of `history`, once in 10 s, kept for a day, and once in five minutes, kept for a
+-- week more. Lines are in chunks, and chunks in rings: a chunk replaces the one that is one ring older, so nothing must
+-- be trimmed, and a step of the clock leaves nothing behind.
 local function sample()
   local at = math.floor(now / 1000000)
   local last = tonumber(call('HGET', history, 'last'))
@@ -12,7 +12,7 @@ local function sample()
     local mantissa = math.frexp(tonumber(order))
     return mantissa * 2 ^ 53 - 2 ^ 52
   end
-  -- The first item of a level waits the longest; in a fair queue one of the first hundred does.
+  -- The first item of a level has waited longest; in a fair queue it is one of the first hundred.
   local function first_since(key, order, beyond)
     if not by_flow then return since_of(order) end
     local popped, since = call('ZRANGEBYSCORE', key, order, '(' .. beyond, 'WITHSCORES', 'LIMIT', '0', '100'), now
@@ -24,7 +24,7 @@ local function sample()
     local edge = math.floor(now / 1000) * 2048 + 2047
     local due = call('ZRANGEBYSCORE', delayed, '-inf', edge, 'WITHSCORES', 'LIMIT', '0', '1')
     local since = due[2] and split_due(tonumber(due[2]))
-    -- orders begin at 2^-848 and end before 2^953; from each level it goes to the next below, through ten at most
+    -- orders begin at 2^-848 and end before 2^953; look at each level, then at the next lower one, at ten at most
     for _, key in ipairs({ ready, suspects, held_back }) do
       local from = '5.327993384780537e-256'
       for _ = 1, 10 do

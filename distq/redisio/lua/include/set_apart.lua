@@ -1,7 +1,7 @@
     -- in: failures, first_line, is_suspect, limit, n_failures, popped, ready, records, suspects, want
     -- out: n_suspects
-    -- Claim from `ready`, and move the suspects that are met there to `suspects`. This is the one way into it, however an
-    -- item became pending: who claims reads the failure records anyway. So each is met once, and delays nobody again.
+    -- Claim from `ready`, and move the suspects that are found there to `suspects`. Only this moves items there, since
+    -- a claim reads the failure records anyway. So each suspect is found once, and delays no other item again.
     local SET_APART_AT_LEAST = 250
     local met, to_suspects, back = 0, { 'ZADD', suspects, 'LT' }, { 'ZADD', ready }
     local must_wait, hold_back

@@ -1,12 +1,12 @@
 -- in: arrivals, by_flow, claims, dirty, failures, n_dirty, n_failures, n_ok, number, processing, ready, refused,
 --     settlements
 -- out: ended, n_failures
--- The many successes in few commands: the cost of a busy queue is decided here.
+-- Settle the many successes in few commands: this decides the cost of a busy queue.
 local ended = {}
 if n_ok > 0 then
   local items, taken, held = {}, {}, {}
   for i = 1, n_ok do items[i] = settlements[2 * i - 1] end
-  -- Redis searches a small hash from its beginning for each field: where most are asked for, reading all is quicker.
+  -- Redis searches a small hash from its beginning for each field: if most fields are needed, it is faster to read all.
   if n_ok > 8 and call('HLEN', claims) <= 2 * n_ok then
     local all = call('HGETALL', claims)
     for i = 1, #all, 2 do held[all[i]] = all[i + 1] end
@@ -24,7 +24,7 @@ if n_ok > 0 then
     if claim and string.find(claim, prefix, 1, true) == 1 and not taken[item] then
       ended[#ended + 1], taken[item] = item, true
     elseif
-      -- a claim that cannot be read is whose `processing` says
+      -- an unreadable claim belongs to the session in `processing`
       not taken[item]
       and not string.find(claim or '', '^' .. number .. ' %d+ ')
       and call('ZSCORE', processing, item) == number
@@ -38,7 +38,7 @@ end
 if #ended == 0 then
   --- @include permit_writes
 else
-  call('ZREM', processing, unpack(ended)) -- a first write that full memory permits
+  call('ZREM', processing, unpack(ended)) -- Redis permits this first write even if memory is full
   call('HDEL', claims, unpack(ended))
   if by_flow then call('HDEL', arrivals, unpack(ended)) end
   if n_failures > 0 then n_failures = n_failures - call('HDEL', failures, unpack(ended)) end

@@ -16,12 +16,13 @@
   end
   local function one_more(item, text)
     local count, crashes, _, reason, last, claims_that_crashed = read_failure(item)
-    if reason == 'parked' then last = '' end -- the words of who parked it are no error
-    -- who only asks for a delay has nothing to say about why
+    if reason == 'parked' then last = '' end -- the text of a user who parked it is no error
+    -- a caller that only asks for a delay gives no text: keep the last one
     return count + 1, crashes, text ~= '' and text or last, claims_that_crashed
   end
   local function back_off(own_limiter, count) return delay_of(own_limiter ~= '' and own_limiter or limiter, count) end
-  -- As an add: it supersedes a delay, whose higher priority stays; what was due keeps its place unless it is raised.
+  -- Add an item: this ends a delay, but keeps its priority if that is higher. A due item keeps its place unless it is
+  -- raised.
   local function add(item, priority, pending)
     local since, later = stamp, call('ZSCORE', delayed, item)
     if later then
@@ -37,8 +38,8 @@
     end
     added = added + 1
   end
-  -- Pending after a delay; without one at once, in ready or, while somebody holds it, in dirty. What is pending there
-  -- stays so and can only be raised.
+  -- Make an item pending after a delay; without one, pending now: ready, or dirty while a session holds it. An item
+  -- that is pending now stays so and can only be raised.
   local function defer(item, delay, priority, pending, is_held)
     if delay == 0 then stamp = stamp + 1 end
     if pending == held_back then
@@ -67,7 +68,7 @@
     if gives_up then return end
     defer(item, back_off(own_limiter, count), priority, pending and ready)
   end
-  -- What its worker could not read, the key or the failure record, is dead as it is.
+  -- The worker could not read the key or the failure record: make the item dead as it is.
   local function set_aside(item, pending)
     if not pending and park(item) then
       local count, crashes, _, _, text, claims_that_crashed = read_failure(item)
@@ -93,10 +94,10 @@
       if outcome == 'after' then call('HDEL', failures, item) end
       defer(item, delay_of(own_limiter, 1), priority, pending and ready)
     elseif not pending and not call('ZSCORE', delayed, item) then
-      call('HDEL', failures, item) -- done, and nothing left that would back off
+      call('HDEL', failures, item) -- done, and neither pending nor backing off
     end
   end
-  -- A claim that cannot be read is whose `processing` says.
+  -- An unreadable claim belongs to the session in `processing`.
   local function is_ours(item, claim, claim_fence)
     local session, fence = string.match(claim, '^(%d+) (%d+) ')
     if session == number then return fence == claim_fence end

@@ -1,7 +1,8 @@
 -- in: terms
 -- out: stored_terms
--- What `terms` has of each object of `records`, which has (name, terms, record) each from `from` on; false where there
--- is nothing. Nil where this and what is to come have more than `most` bytes: of twenty at a time, since one may have many.
+-- Return the line in `terms` of each object of `records`, (name, terms, record) each, from the index `from`; false if
+-- there is none. Return nil if the old and the new lines have more than `most` bytes. Read twenty at a time: an object
+-- may have many.
 local function stored_terms(records, from, most)
   local stored, n, bytes = {}, 0, 0
   for first = from, #records, 60 do

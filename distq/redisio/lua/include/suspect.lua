@@ -1,7 +1,7 @@
 -- in: nothing
 -- out: first_line, is_suspect
 --- @include recent_crashes
--- Who claims needs the count of a failure record, and not its traceback of 4 KiB.
+-- A claim needs the counts of a failure record, but not its traceback of up to 4 KiB.
 local function first_line(failure) return failure and string.match(failure, '^[^\n]*') end
 -- A suspect is an item that two lapsed sessions held.
 local function is_suspect(failure)

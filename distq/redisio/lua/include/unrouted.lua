@@ -1,9 +1,10 @@
   -- in: bounded, dead, delayed, failures, held_back, items, now, objects, parked_as, processing, ready, suspects,
   --     unrouted
   -- out: nothing
-  -- What a watch's functions failed on is dead until they work on it: under its own key, or where keys are others under
-  -- a name that is no key, for the reason `unmapped`. What is pending or held has a try of its own, which sees the
-  -- object as it is: it joins `items`. What is dead for another reason keeps that.
+  -- If a function of a watch fails for an object, the object is dead until the functions work for it: under its own
+  -- key, or, if it would be mapped to other keys, under a name that is no key, with the reason `unmapped`. An item that
+  -- is pending or held gets another try anyway, which sees the present object: it joins `items`. An item that is dead
+  -- for another reason keeps that reason.
   local reason = parked_as == '' and 'routing' or 'unmapped'
   local names = {}
   for i, object in ipairs(objects) do names[i] = parked_as .. object end

@@ -1,9 +1,9 @@
   -- in: alone, dead, first, fleet, found_less, meta, n_sessions, n_suspects, now, number, paused, processing, ready,
   --     revive_after, stamp, tokens, unclaimable, wake
   -- out: tokens, wait
-  -- Who sleeps how long, and who is woken: a token in `wake` for one sleeper where work is left. One consumer covers
-  -- the next due time; the others poll, the whole fleet about ten times a second whatever its size. Large fleets
-  -- spread their polls widely, so that the next comes soon also where all fell asleep at once.
+  -- Decide how long this session sleeps, and wake one sleeper if work is left, with a token in `wake`. One consumer
+  -- covers the next due time; the others poll, together about ten times a second for any size of the fleet. Large
+  -- fleets spread their polls widely, so that the next one comes soon even if all fell asleep at once.
   local POLL_AT_LEAST = 750000
   local poll_at_most = 2 * math.max(1000000, n_sessions * 100000) - POLL_AT_LEAST
   local left = call('ZCARD', ready) + n_suspects - unclaimable
@@ -15,8 +15,8 @@
   end
   if revive_after ~= '' then
     --- @include parked
-    local parked_at = call('ZRANGEBYSCORE', dead, TIME_MAY_MEND, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
-    if parked_at then next_due = math.min(next_due, parked_at - TIME_MAY_MEND + revive_after) end
+    local parked_at = call('ZRANGEBYSCORE', dead, WAITING_MAY_HELP, '+inf', 'WITHSCORES', 'LIMIT', '0', '1')[2]
+    if parked_at then next_due = math.min(next_due, parked_at - WAITING_MAY_HELP + revive_after) end
   end
   if next_due < math.huge then
     cover = tonumber(cover) or 0
@@ -24,7 +24,7 @@
   end
   local may_claim = not paused and (not fleet or call('ZCARD', processing) < fleet)
   if found_less then
-    -- chance from the stamp: math.random begins anew at each call in 6.2, and gives the same number
+    -- chance from the stamp: in Redis 6.2, math.random begins anew at each call, and gives the same number
     wait = POLL_AT_LEAST + (poll_at_most - POLL_AT_LEAST) * (stamp % 997 / 997)
     if left == 0 and tokens > 0 then
       call('DEL', wake)

@@ -1,5 +1,5 @@
--- Run reads at one moment: each is how many words it has, and these. Returns their replies; in the place of one that is
--- refused stands why, and where the type of its key is the cause, only that type.
+-- Run reads at one moment; a read is its number of words, then the words. Returns their replies. The reply of a refused
+-- read is its error; for a key of a wrong type, the error has only WRONGTYPE and the type.
 local call = redis.call
 local replies, at = {}, 1
 while at <= #ARGV do

@@ -6,14 +6,14 @@ local function run()
 --- @script
 end
 local reply = run()
--- While the queue is traced, each call leaves one entry: what it was asked and answered, and what else moved. A trace
--- that cannot be written ends, for its readers rely on every call; the queue goes on.
+-- While the queue is traced, each call writes one entry: its arguments, its reply, and the other items that it moved.
+-- If an entry cannot be written, the trace ends, because its readers rely on every call; the queue continues.
 if traced and traced ~= '' then
   local ends, limit, longest, half, bytes, entries, before, match =
     string.match(traced, '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
   local moved = { call = 'NAME', at = at and string.format('%.0f', at), due = due_items, taken_back = taken_back }
   moved.asks, moved.revived = 'ASKS', revived_items
-  -- Calls that name no item are kept, and of the others those that name one that matches; only * is special there.
+  -- Keep the calls of these five scripts, and calls that name a matching item; only * is special in `match`.
   local function is_wanted()
     if match == '' or string.find('open close pause resume trace', 'NAME', 1, true) then return true end
     local pieces = {}
@@ -38,8 +38,8 @@ if traced and traced ~= '' then
     for _, taken in ipairs(taken_back or {}) do
       if matches(taken[1]) then return true end
     end
-    local claimed = type(reply) == 'table' and reply[6] -- of a turn
-    local asked = 'NAME' ~= 'heartbeat' and (args or ARGV) -- there a process says what it is
+    local claimed = type(reply) == 'table' and reply[6] -- the reply of a turn
+    local asked = 'NAME' ~= 'heartbeat' and (args or ARGV) -- its arguments describe a process
     return names_one(asked) or names_one(due_items) or names_one(revived_items) or names_one(claimed)
   end
   local function append()
@@ -51,7 +51,7 @@ if traced and traced ~= '' then
       moved.revived, moved.cut = nil, #entry
       entry = cjson.encode(moved)
     end
-    -- Half of the bytes that it may take are counted at a time: what is kept is this half and the one before.
+    -- Count bytes up to half of the limit, then start again: the trace keeps this half and the half before.
     bytes, entries = bytes + #entry, entries + 1
     if bytes > tonumber(half) then bytes, entries, before = #entry, 1, entries - 1 end
     local kept = math.min(limit, before + entries)
