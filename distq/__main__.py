@@ -1,4 +1,4 @@
-"""``python -m distq`` is ``distq``; what a process heeds while all else is still being imported."""
+"""``python -m distq`` is ``distq``; this module also handles signals while the command is imported."""
 
 import contextlib
 import signal
@@ -10,10 +10,10 @@ from distq.beginning import importing, leave
 def run_program() -> None:
     """Run the command line as a program of its own.
 
-    The imports take a second or more on a busy machine, and those of a TARGET any time. Until the command
-    has handlers of its own, SIGTERM ends one that serves at once, with status 0: nothing has begun. Without
-    a handler it would be ignored where the process is the first of its container; an exception of the
-    handler could get lost in what is imported. So does SIGHUP, except under nohup.
+    The imports take a second or more on a busy machine, and those of a TARGET any time. Until a command that
+    serves has its own handlers, SIGTERM ends it at once, with status 0: nothing has begun. Without a handler,
+    the first process of a container would ignore the signal; a handler's exception could get lost in an
+    imported module. SIGHUP has the same effect, except under nohup.
     """
     serves = sys.argv[1:2] in (["run"], ["informer"], ["worker"])
     if serves:
@@ -25,14 +25,14 @@ def run_program() -> None:
             from distq.cli import run_program
 
             if serves:
-                _import_what_serves(elects=sys.argv[1] != "worker")
+                _import_for_serving(elects=sys.argv[1] != "worker")
     except KeyboardInterrupt:
         sys.exit(130)
     run_program()
 
 
-def _import_what_serves(*, elects: bool) -> None:
-    """Import what the command will; it says why where that fails."""
+def _import_for_serving(*, elects: bool) -> None:
+    """Import the modules of the command; the command itself reports an import that fails."""
     with contextlib.suppress(Exception):
         import distq.controller.manager  # noqa: F401
 

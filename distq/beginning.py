@@ -1,4 +1,4 @@
-"""What a program does until its command runs: at a signal, and about what is imported."""
+"""The start of a program, until its command runs: signals, and the imported modules."""
 
 import gc
 import os
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Keep the cyclic collector away from what the block imports, then and later: modules stay.
+    """Keep the cyclic collector away from imported modules, then and later: modules stay.
 
     It would take an eighth of the time, and find nothing. For a program that has its process to itself.
     """

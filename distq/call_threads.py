@@ -1,4 +1,4 @@
-"""Threads for calls that are awaited, or made apart; none keeps a process from its end."""
+"""Threads for calls that coroutines await, or that run apart; they never delay the end of a process."""
 
 import asyncio
 import contextvars
@@ -12,7 +12,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar
 
 IDLE_SECONDS = 10.0
-"""After so long without a call a thread ends."""
+"""Seconds without a call after which a thread ends."""
 
 Value = TypeVar("Value")
 
@@ -20,8 +20,8 @@ Value = TypeVar("Value")
 class AwaitedCalls:
     """Blocking calls that coroutines of any event loop await, ``most`` at a time; more wait for a thread.
 
-    A call that is cancelled while it waits for a thread is not made. One that has its thread goes on. After a
-    fork the child has threads of its own.
+    A call that is cancelled while it waits for a thread is not made. A call that has its thread continues.
+    After a fork the child has its own threads.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -64,9 +64,9 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class CallThreads:
-    """Runs calls in up to ``most`` threads, in the order in which they came.
+    """Runs calls in up to ``most`` threads, in the order of their submission.
 
-    A ThreadPoolExecutor would let the process wait at its end for whatever hangs.
+    With a ThreadPoolExecutor, the end of the process would wait for calls that hang.
     """
 
     def __init__(self, most: int, name: str) -> None:
@@ -80,20 +80,20 @@ class CallThreads:
         self._changed = threading.Condition(self._lock)
 
     def submit(self, call: Callable[[], Value]) -> Future[Value]:
-        """Return what the call will return or raise; one that is cancelled before it runs does not run."""
+        """Return the future of a call; a call that is cancelled before it runs does not run."""
         future: Future[Value] = Future()
         with self._lock:
             if self._idle > len(self._calls):
                 self._changed.notify()
             elif len(self._threads) < self._most:
                 thread = threading.Thread(target=self._work, name=self._name, daemon=True)
-                thread.start()  # first: where it fails nothing was submitted
+                thread.start()  # first: if it fails, nothing was submitted
                 self._threads.add(thread)
             self._calls.append((future, call))
         return future
 
     def close(self) -> None:
-        """Return when all that was submitted has run and the threads have ended."""
+        """Wait until all submitted calls have run and the threads have ended."""
         with self._lock:
             self._closed = True
             self._changed.notify_all()
@@ -102,14 +102,14 @@ class CallThreads:
             thread.join()
 
     def close_later(self) -> Future[None]:
-        """Close in a thread, which keeps no process from its end either; return what is done with it."""
+        """Close in a thread that does not delay the end of the process; return its future."""
         return call_apart(self.close, f"{self._name}-end")
 
     def _work(self) -> None:
         while taken := self._take():
             if taken[0].set_running_or_notify_cancel():
                 _answer(*taken)
-            del taken  # while this thread waits it keeps neither the call nor its answer
+            del taken  # while this thread waits it keeps neither the call nor its result
 
     def _take(self) -> tuple[Future[Any], Callable[[], Any]] | None:
         """Wait for the next call; None ends the thread."""
@@ -124,9 +124,9 @@ class CallThreads:
 
 
 def call_apart(call: Callable[[], Value], name: str) -> Future[Value]:
-    """Make a call in a thread of its own, which keeps no process from its end; return its future."""
+    """Make a call in its own thread, which does not delay the end of the process; return its future."""
     future = Future[Value]()
-    future.set_running_or_notify_cancel()  # a wait for it may be cancelled, it may not
+    future.set_running_or_notify_cancel()  # the wait for it can be cancelled, but not the call
     threading.Thread(target=_answer, args=(future, call), name=name, daemon=True).start()
     return future
 

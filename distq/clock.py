@@ -1,7 +1,6 @@
 """The one source of local time, so that tests can replace it.
 
-Local time only measures waiting and silence. What is stored in a queue is
-stamped by the Redis server's clock.
+Local time only measures waiting and silence. The Redis server's clock sets all times that a queue stores.
 """
 
 import functools
@@ -12,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Clock(Protocol):
-    """What distq asks of a clock."""
+    """The clock that distq needs."""
 
     def now(self) -> float:
         """Return the wall clock, seconds since the epoch; for people and API objects only."""
@@ -28,14 +27,14 @@ _COUNTS_SUSPEND = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SystemClock:
-    """The machine's clock; time that the machine spends suspended counts, where the system measures it."""
+    """The machine's clock; time in which the machine is suspended counts, if the system measures it."""
 
     def now(self) -> float:
         """Return the wall clock, seconds since the epoch."""
         return time.time()
 
     monotonic = staticmethod(functools.partial(time.clock_gettime, _COUNTS_SUSPEND))
-    """Return seconds that never go back; read twice for each item, so no function of Python's."""
+    """Return seconds that never go back; each item reads it twice, so this is not a Python function."""
 
     def wait(self, event: threading.Event, timeout: float) -> bool:
         """Wait until the event is set or ``timeout`` seconds went by."""

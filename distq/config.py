@@ -1,7 +1,7 @@
-"""A deployment's choices, and the only place that reads the environment.
+"""The settings of a deployment; only this module reads the environment.
 
-Every setting is a variable ``DISTQ_*`` and a flag of the command line; what the
-code needs is an argument of a constructor instead.
+Every setting is a variable ``DISTQ_*`` and a flag of the command line. The needs of the code are arguments of
+constructors instead.
 """
 
 import os
@@ -22,13 +22,14 @@ _URL = re.compile(
     r"(?P<scheme>[a-z+]{1,16})://(?:(?P<user>[^/?#]*)@)?"
     rf"(?P<place>{_HOST}(?:,{_HOST})*(?:/[^@?#]*)?)(?P<query>\?[^@#]*)?"
 )
-"""A URL of Redis whose parts are where they should be."""
+"""A URL of Redis with each part in its place."""
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 _MISTYPED = 0.9
-"""How alike a variable and a setting must be for it to be mistyped; see ``distq.mistakes.closest``.
+"""How similar a variable and a setting must be to count as mistyped; see ``distq.mistakes.closest``.
 
-Other variables are left alone: Kubernetes itself sets some, for each Service whose name begins with distq."""
+Other variables are ignored: Kubernetes itself sets some, for each Service whose name begins with distq.
+"""
 
 
 def _setting(default: Any, variable: str, parse: Callable[[str], Any] = str, *, secret: bool = False) -> Any:
@@ -38,10 +39,10 @@ def _setting(default: Any, variable: str, parse: Callable[[str], Any] = str, *, 
 @suggesting_keywords()
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Settings:
-    """The settings of one process; contradictions fail here, not later."""
+    """The settings of one process; contradictions raise here."""
 
     redis_url: str | None = _setting(None, "DISTQ_REDIS_URL")
-    """Where the queues live; None is redis://127.0.0.1:6379/0, and messages then name the variable."""
+    """The URL of the queues' Redis; None is redis://127.0.0.1:6379/0, and messages then name the variable."""
 
     redis_username: str | None = _setting(None, "DISTQ_REDIS_USERNAME")
     """Overrides the URL's user."""
@@ -56,13 +57,13 @@ class Settings:
     """The user for Sentinels; the URL's is Redis' own."""
 
     redis_sentinel_password: str | None = _setting(None, "DISTQ_REDIS_SENTINEL_PASSWORD", secret=True)
-    """Its password; None where the Sentinels ask for none."""
+    """Its password; None if the Sentinels need none."""
 
     redis_sentinel_password_file: Path | None = _setting(None, "DISTQ_REDIS_SENTINEL_PASSWORD_FILE", Path)
-    """Read whenever a Sentinel is asked."""
+    """Read at each connection to a Sentinel."""
 
     redis_ca_file: Path | None = _setting(None, "DISTQ_REDIS_CA_FILE", Path)
-    """Certificate authority of a rediss server; the system's where None."""
+    """Certificate authority of a rediss server; None is the system's."""
 
     redis_cert_file: Path | None = _setting(None, "DISTQ_REDIS_CERT_FILE", Path)
     """Client certificate, with ``redis_key_file``."""
@@ -71,8 +72,8 @@ class Settings:
     """Key of the client certificate."""
 
     prefix: str = _setting("distq", "DISTQ_PREFIX")
-    """Begins the names of all keys in Redis, and that of the Lease; installations of different prefixes share
-    a Redis and see nothing of each other."""
+    """The beginning of the names of all keys in Redis and of the Lease; installations with different prefixes
+    can share a Redis, and do not see each other's queues."""
 
     lease_name: str | None = _setting(None, "DISTQ_LEASE_NAME")
     """The Lease that informers compete for; None is PREFIX-TARGET."""
@@ -111,7 +112,7 @@ class Settings:
     """debug, info, warning or error."""
 
     log_format: Literal["text", "json"] = _setting("text", "DISTQ_LOG_FORMAT")
-    """How log lines on stderr look."""
+    """The format of log lines on stderr."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.prefix, str) or not _PREFIX.fullmatch(self.prefix):
@@ -146,16 +147,16 @@ class Settings:
             raise ConfigError("half a client certificate: give both DISTQ_REDIS_CERT_FILE and _KEY_FILE.")
 
     def __repr__(self) -> str:
-        """Return what was chosen, without secrets."""
+        """Return the settings that differ from the defaults, without secrets."""
         masked = self.masked()
         chosen = (one.name for one in fields(self) if getattr(self, one.name) != one.default)
         return f"Settings({', '.join(f'{name}={masked[name]!r}' for name in chosen)})"
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None, **flags: Any) -> Self:
-        """Read the variables; flags that are not None win over them.
+        """Read the variables; flags that are not None override them.
 
-        Raises ConfigError for a variable that is no setting, but nearly has the name of one.
+        Raises ConfigError for a variable that is no setting, but has nearly the name of one.
         """
         environment = os.environ if environment is None else environment
         _refuse_mistyped(environment, [setting.metadata["variable"] for setting in fields(cls)])
@@ -187,14 +188,15 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 def kubeconfig_variable() -> str | None:
-    """Return the value of KUBECONFIG, one or more paths as kubectl takes them; None where unset."""
+    """Return the value of KUBECONFIG, one or more paths as kubectl takes them; None if it is not set."""
     return os.environ.get("KUBECONFIG") or None
 
 
 def _refuse_mistyped(environment: Mapping[str, str], settings: list[str]) -> None:
-    """Refuse a variable that would be ignored, though a setting is meant by it.
+    """Refuse a variable that is no setting, but was probably meant to be one.
 
-    One with more or fewer letters at its end is the program's own: DISTQ_REDIS_USER may be a part of a URL.
+    A variable with more or fewer letters at its end belongs to the program: DISTQ_REDIS_USER may be a part of
+    a URL.
     """
     for variable in environment:
         is_own = any(variable.startswith(setting) or setting.startswith(variable) for setting in settings)
@@ -212,9 +214,9 @@ def _parse(variable: str, text: str, parser: Callable[[str], Any]) -> Any:
 
 
 def _mask_url(name: str, value: Any) -> Any:
-    """Mask the password of a URL; the user stays, it helps to find mistakes.
+    """Mask the password of a URL; the user stays visible, because it helps to find mistakes.
 
-    Nothing is shown where a password may be anywhere, since its special characters were not encoded.
+    If its special characters were not encoded, the password may be anywhere, and nothing is shown.
     """
     if name != "redis_url" or not isinstance(value, str):
         return str(value) if isinstance(value, Path) else value

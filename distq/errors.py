@@ -18,7 +18,7 @@
     ├── Stalled                        a thread that must go on makes no progress
     ├── RedisError                     .retryable
     │   ├── RedisUnavailable           no answer: down, restarting, failing over
-    │   ├── RedisRefused               an answer that says no: credentials, memory, wrong type
+    │   ├── RedisRefused               a refusal: credentials, memory, wrong type
     │   ├── NotReplicated              added, but not yet on the replicas that were asked for
     │   ├── Unanswered                 whether it was settled is not known, and never will be
     │   └── LayoutTooNew               the queue was written by a newer distq
@@ -32,8 +32,8 @@
 
 Messages are one line, ``what: cause. Remedy.``, and carry no secrets.
 
-A ConfigError says that the program is wrong, and ends what cannot begin with it. What one object brings, such
-as a name that is no key, ends nothing: a stream leaves it out or parks it, whatever error that was.
+A ConfigError means that the program is wrong, and ends the part that cannot begin with it. An error that one
+object causes, such as a name that is no key, ends nothing: a stream leaves the object out or parks it.
 """
 
 import functools
@@ -50,8 +50,9 @@ Class = TypeVar("Class")
 class DistqError(Exception):
     """The root of all errors of distq.
 
-    ``place`` is the line of the program that an error is about, ``foos.py:12``, and its message begins with
-    it: of a ConfigError about a Controller, and of one that ends the import of a target. Else it is empty.
+    ``place`` is the line of the program that an error is about, ``foos.py:12``, and the message begins with
+    it. A ConfigError about a Controller, and one that ends the import of a target, have a place; others have
+    "".
     """
 
     place = ""
@@ -82,7 +83,7 @@ class Empty(DistqError, queue.Empty):
 
 
 class ShutDown(DistqError):
-    """The handle was shut down; others may go on taking items."""
+    """The handle was shut down; other handles may continue to claim items."""
 
 
 class QueueFull(DistqError):
@@ -106,11 +107,11 @@ class LeaseLost(DistqError):
 
 
 class CacheNotSynced(DistqError):
-    """A controller's lister waited for its cache to be complete, and it was not within cache_sync_timeout."""
+    """A controller's lister waited for its cache, which was not complete within cache_sync_timeout."""
 
 
 class ReconcileFailed(DistqError):
-    """A reconcile failed under ``Sandbox.run_until_idle``; its ``__cause__`` is what the function raised."""
+    """A reconcile failed under ``Sandbox.run_until_idle``; its ``__cause__`` is the error of the function."""
 
     def __init__(self, message: str, *, queue: str, key: str, attempt: int) -> None:
         super().__init__(message)
@@ -120,7 +121,7 @@ class ReconcileFailed(DistqError):
 
 
 class Unsettled(DistqError):
-    """A Manager stopped in time, but before all was settled or released: what it held comes back later."""
+    """A Manager stopped in time, but before all items were settled or released: its items come back later."""
 
 
 class NoSlotLeft(DistqError):
@@ -132,7 +133,7 @@ class Stalled(DistqError):
 
 
 class RedisError(DistqError):
-    """Redis did not do what was asked; ``retryable`` says whether a later try may succeed."""
+    """Redis did not run a call; ``retryable`` is true if a later try may succeed."""
 
     retryable = False
 
@@ -163,7 +164,7 @@ class NotReplicated(RedisError):
 
 
 class Unanswered(RedisError):
-    """Redis never answered a settlement, and has forgotten what became of it; no later try can find out."""
+    """Redis never answered a settlement, and no longer has its result; no later try can find out."""
 
 
 class LayoutTooNew(RedisError):
@@ -171,7 +172,7 @@ class LayoutTooNew(RedisError):
 
 
 class StatusCause(NamedTuple):
-    """One reason for which the API server refused a request; a part that it does not name is "".
+    """One reason for which the API server refused a request; a part that the server does not name is "".
 
     ``reason`` is one word, such as FieldValueRequired or NamespaceTerminating, ``field`` a path such as
     ``spec.containers[0].image``. Source: apimachinery metav1.StatusCause.
@@ -183,10 +184,10 @@ class StatusCause(NamedTuple):
 
 
 class ApiError(DistqError):
-    """An answer of the Kubernetes API other than success; ``status`` 0 means that none came.
+    """An answer of the Kubernetes API other than success; ``status`` 0 means that there was no answer.
 
-    ``answer`` is the server's Status object, empty where it sent none; ``retry_after`` the seconds that it
-    asks to wait, None where it did not ask.
+    ``answer`` is the server's Status object, empty if it sent none; ``retry_after`` the seconds for which it
+    asks to wait, None if it did not ask.
     """
 
     answer: Mapping[str, Any]
@@ -214,7 +215,7 @@ class ApiError(DistqError):
 
 
 def causes_of(answer: Mapping[str, Any]) -> tuple[StatusCause, ...]:
-    """Return the causes of a Status object, whatever is in their place."""
+    """Return the causes of a Status object; none if it has other values in their place."""
     details = answer.get("details")
     causes = details.get("causes") if isinstance(details, Mapping) else None
     return tuple(
@@ -237,7 +238,7 @@ class Expired(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """The API server asks to be left alone for a while (429), for 1 second where it does not say how long."""
+    """The API server asks for fewer requests (429); it asks for 1 second if it does not name a time."""
 
     retry_after: float
 
@@ -263,7 +264,7 @@ class TerminalError(Exception):
 class RetryAfter(Exception):
     """Raise it from a reconcile function to count a failure and retry after ``delay`` seconds.
 
-    A delay below 0, NaN or infinite is a failure that says so, and backs off by the limiter.
+    A delay below 0, NaN or infinite becomes a failure with that message, and backs off by the limiter.
     """
 
     def __init__(self, delay: Duration, message: str = "") -> None:
@@ -273,9 +274,9 @@ class RetryAfter(Exception):
 
 
 def short_tracebacks(cls: type[Class]) -> type[Class]:
-    """Let DistqErrors that leave the public methods of a class forget the frames below.
+    """Remove distq's own frames from DistqErrors that leave the public methods of a class.
 
-    The message names cause and remedy; twenty frames of ours above it would hide the caller's own line.
+    The message names cause and remedy; twenty frames of distq above it would hide the caller's own line.
     """
     for name, member in list(vars(cls).items()):
         if inspect.isfunction(member) and not name.startswith("_"):

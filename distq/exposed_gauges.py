@@ -29,13 +29,13 @@ class ExposedGauges:
         return end
 
     def read(self) -> dict[tuple[Metric, Labels], float]:
-        """Return the gauges now; what several Managers of one process report alike is one."""
+        """Return the gauges now; equal ones of several Managers in one process count once."""
         with self._lock:
             reads = list(self._reads.values())
         gauges: dict[tuple[Metric, Labels], float] = {}
         for read in reads:
             try:
                 gauges.update({(metric, labels): value for metric, labels, value in read()})
-            except Exception:  # the other gauges are worth having
+            except Exception:  # one error does not lose the other gauges
                 _logger.exception("some metrics could not be read")
         return gauges

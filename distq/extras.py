@@ -26,14 +26,14 @@ def require_extra(extra: str) -> Iterator[None]:
 
 
 def missing_extra(what: str, extra: str) -> ConfigError:
-    """Return the error about something that an extra brings."""
+    """Return the error about a missing part of an extra."""
     return ConfigError(f"{what}: the extra is not installed. Run {install_command(extra)}.")
 
 
 def install_command(extra: str) -> str:
-    """Return the command that adds an extra to the distq that runs here, from where it was installed.
+    """Return the command that adds an extra to this installation of distq, from the same source.
 
-    Source: PEP 610, by which pip and uv note the origin of what came from no package index.
+    Source: PEP 610, by which pip and uv record the origin of packages that are not from a package index.
     """
     origin = _origin()
     url = origin.get("url", "")
@@ -50,7 +50,7 @@ def install_command(extra: str) -> str:
 
 
 def _origin() -> Mapping[str, Any]:
-    """Return where distq was installed from as PEP 610 has it; {} for a package index."""
+    """Return the origin of the installed distq, in the form of PEP 610; {} for a package index."""
     from importlib import metadata  # slow, and few programs need it
 
     try:

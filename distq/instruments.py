@@ -1,7 +1,7 @@
 """The metrics of a program itself: counters, gauges and histograms, on the provider of its Manager.
 
-An instrument is made before the provider is known, as a module is imported before its Manager runs. What is
-counted without a provider is not kept.
+An instrument is made before the provider is known, because a module is imported before its Manager runs.
+Counts without a provider are dropped.
 """
 
 import math
@@ -14,7 +14,7 @@ from distq.errors import ConfigError
 from distq.metrics import METRICS, Labels, Metric, MetricsProvider, Sample
 
 DEFAULT_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-"""The bounds of a histogram that has none of its own, in seconds (Prometheus DefBuckets)."""
+"""The default bounds of a histogram, in seconds (Prometheus DefBuckets)."""
 
 _METRIC_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL_NAME = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")
@@ -28,7 +28,7 @@ class Instrument:
         self._provider: MetricsProvider | None = None
 
     def report_to(self, provider: MetricsProvider) -> None:
-        """Use this provider from now on; it refuses a name that its registry has for something else."""
+        """Use this provider from now on; it raises if its registry has another metric of this name."""
         declare = getattr(provider, "declare", None)
         if declare is not None:
             declare(self.metric)
@@ -43,7 +43,7 @@ class Instrument:
 
 
 class Counter(Instrument):
-    """A number that only rises, of this process."""
+    """A number of this process that only rises."""
 
     def report_to(self, provider: MetricsProvider) -> None:
         """Use this provider from now on; a counter without labels begins at 0 there."""
@@ -52,7 +52,7 @@ class Counter(Instrument):
             provider.count(self.metric, (), 0)
 
     def inc(self, amount: float = 1, /, **labels: object) -> None:
-        """Raise it. Raises ValueError for an amount below 0, and for labels that it does not have."""
+        """Raise the counter. Raises ValueError for an amount below 0, and for labels that it lacks."""
         values = self._values_of(labels)
         if not 0 <= amount < math.inf:
             raise ValueError(f"bad amount of {self.metric.name}: {amount!r}. A counter only rises.")
@@ -61,7 +61,7 @@ class Counter(Instrument):
 
 
 class Gauge(Instrument):
-    """A number that rises and falls, as it was set last in this process."""
+    """A number of this process that rises and falls; its last value counts."""
 
     def __init__(self, metric: Metric) -> None:
         super().__init__(metric)
@@ -72,7 +72,7 @@ class Gauge(Instrument):
         self._values[self._values_of(labels)] = float(value)
 
     def remove(self, /, **labels: object) -> None:
-        """Report it no longer for these labels, of an object that was deleted, say."""
+        """Remove the value of these labels, for example after an object was deleted."""
         self._values.pop(self._values_of(labels), None)
 
     def samples(self) -> Iterator[Sample]:
@@ -82,7 +82,7 @@ class Gauge(Instrument):
 
 
 class Histogram(Instrument):
-    """How often values were below each bound, in this process."""
+    """The number of values below each bound, in this process."""
 
     def report_to(self, provider: MetricsProvider) -> None:
         """Use this provider from now on; a histogram without labels is known there."""
@@ -108,19 +108,19 @@ class Instruments:
         self._provider: MetricsProvider | None = None
 
     def counter(self, name: str, meaning: str, labels: Sequence[str]) -> Counter:
-        """Return the counter of this name, made where there is none. Raises ConfigError."""
+        """Return the counter of this name; create it if there is none. Raises ConfigError."""
         if not str(name).endswith("_total"):
             raise ConfigError(f"bad name of a counter: {name!r:.80}. End it with _total.")
         return self._add(Counter(_metric("counter", name, meaning, labels)))
 
     def gauge(self, name: str, meaning: str, labels: Sequence[str]) -> Gauge:
-        """Return the gauge of this name, made where there is none. Raises ConfigError."""
+        """Return the gauge of this name; create it if there is none. Raises ConfigError."""
         return self._add(Gauge(_metric("gauge", name, meaning, labels)))
 
     def histogram(
         self, name: str, meaning: str, labels: Sequence[str], buckets: Sequence[float]
     ) -> Histogram:
-        """Return the histogram of this name, made where there is none. Raises ConfigError."""
+        """Return the histogram of this name; create it if there is none. Raises ConfigError."""
         bounds = tuple(map(float, buckets))
         if not bounds or any(math.isnan(bound) for bound in bounds) or list(bounds) != sorted(set(bounds)):
             raise ConfigError(f"bad buckets of {name}: {buckets!r:.80}. Give bounds that rise.")
@@ -166,7 +166,7 @@ def _metric(
     labels: Sequence[str],
     buckets: tuple[float, ...] = (),
 ) -> Metric:
-    """Return the one metric of this name; raise ConfigError where another one has it."""
+    """Return the metric of this name; raise ConfigError if a different one has the name."""
     if not _METRIC_NAME.fullmatch(str(name)):
         raise ConfigError(f"bad name of a metric: {name!r:.80}. Use letters, digits and underscores.")
     if not isinstance(meaning, str) or not meaning.isprintable():

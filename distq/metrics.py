@@ -1,7 +1,7 @@
-"""What is measured, under client-go's and controller-runtime's names, and the protocol of who keeps it.
+"""The metrics, under client-go's and controller-runtime's names, and the protocol of their providers.
 
-The lowest layer. Queue, controllers and leader say what happened in batches, a turn at a time, and only
-where somebody listens: ``distq.prometheus`` or ``distq.opentelemetry``.
+The lowest layer. Queue, controllers and leader report in batches, a turn at a time, and only to a provider:
+``distq.prometheus`` or ``distq.opentelemetry``.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,7 +13,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 @dataclass(frozen=True, eq=False)
 class Metric:
-    """One metric: its name in Prometheus, what it means, the names of its labels, a histogram's bounds."""
+    """One metric: its name in Prometheus, its meaning, the names of its labels, a histogram's bounds."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -31,9 +31,10 @@ Sample = tuple[Metric, Labels, float]
 
 @runtime_checkable
 class MetricsProvider(Protocol):
-    """Keeps what is measured, called by any thread; must not raise (client-go ``workqueue.MetricsProvider``).
+    """Keeps measured values; any thread may call it; must not raise (client-go
+    ``workqueue.MetricsProvider``).
 
-    Where client-go asks for an object for each metric of each queue, here every call says which it is.
+    client-go asks for an object for each metric of each queue; here each call names its metric.
     """
 
     def count(self, metric: Metric, labels: Labels, amount: float) -> None:
@@ -43,7 +44,7 @@ class MetricsProvider(Protocol):
         """Add values, seconds, to a histogram; no values make it known."""
 
     def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
-        """Ask ``read`` for gauges whenever somebody looks, until the function that is returned was called."""
+        """Call ``read`` for gauges at each look at the metrics, until the returned function is called."""
 
 
 def _powers_of_ten(first: float, count: int) -> tuple[float, ...]:

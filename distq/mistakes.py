@@ -1,4 +1,4 @@
-"""Errors that point: to the line of the program, and to the name that was probably meant."""
+"""Errors that name the line of the program, and the name that the user probably meant."""
 
 import functools
 import inspect
@@ -15,12 +15,12 @@ Class = TypeVar("Class")
 Error = TypeVar("Error", bound=DistqError)
 
 _CLOSE = 0.6
-"""How alike two names must be, from 0 to 1, for one to be meant by the other: the default of difflib."""
+"""How similar two names must be, from 0 to 1, for a suggestion: the default of difflib."""
 
 
 def closest(name: str, choices: Iterable[str], alike: float = _CLOSE) -> str | None:
-    """Return the choice that is closest to a name, None if none is at least so much ``alike``, 0 to 1."""
-    import difflib  # which few programs need
+    """Return the choice that is closest to a name, None if none is at least ``alike``, 0 to 1."""
+    import difflib  # few programs need it
 
     by_folded = {choice.casefold(): choice for choice in choices}
     found = difflib.get_close_matches(name.casefold(), by_folded, 1, alike)
@@ -40,16 +40,16 @@ class SourceLine(NamedTuple):
     number: int
 
     def __str__(self) -> str:
-        """Return ``foos.py:12``, the file relative to the working directory where it is inside."""
+        """Return ``foos.py:12``; the file is relative to the working directory if it is inside."""
         try:
             here = f"{Path.cwd()}{os.sep}"
-        except OSError:  # it is deleted
+        except OSError:  # the working directory is deleted
             here = ""
         return f"{self.file.removeprefix(here)}:{self.number}"
 
 
 def calling_line(module: str) -> SourceLine:
-    """Return the line whose call into a module is under way, from whatever function of the module."""
+    """Return the line whose call into a module is running, from any function of the module."""
     frame = inspect.currentframe()
     while frame and frame.f_globals.get("__name__") in {module, __name__}:
         frame = frame.f_back
@@ -57,7 +57,7 @@ def calling_line(module: str) -> SourceLine:
 
 
 def raising_line(trace: TracebackType | None) -> SourceLine | None:
-    """Return the last line of a traceback that is the program's: neither distq's nor of an import."""
+    """Return the last line of a traceback that belongs to the program, not to distq or an import."""
     line = None
     while trace is not None:
         module = str(trace.tb_frame.f_globals.get("__name__"))
@@ -68,7 +68,7 @@ def raising_line(trace: TracebackType | None) -> SourceLine | None:
 
 
 def pointed(error: Error, *lines: SourceLine | None) -> Error:
-    """Let an error begin with the lines that it is about, unless it begins with some already."""
+    """Begin an error's message with the lines that it is about, unless it begins with some already."""
     if not error.place and (known := [str(line) for line in lines if line is not None]):
         error.place = ", ".join(known)
         error.args = (f"{error.place}: {error}",)
@@ -77,7 +77,7 @@ def pointed(error: Error, *lines: SourceLine | None) -> Error:
 
 @contextmanager
 def pointing_to(*lines: SourceLine) -> Iterator[None]:
-    """Let each ConfigError that is raised within begin with these lines."""
+    """Begin the message of each ConfigError that is raised within with these lines."""
     try:
         yield
     except ConfigError as error:
@@ -87,7 +87,7 @@ def pointing_to(*lines: SourceLine) -> Iterator[None]:
 def suggesting_keywords(
     *more: str, remedies: Mapping[str, str] = MappingProxyType({})
 ) -> Callable[[type[Class]], type[Class]]:
-    """Let a class suggest the argument that was meant by an unknown one; ``more`` are those of its ``**``.
+    """Let a class suggest the argument that the user probably meant; ``more`` are those of its ``**``.
 
     ``remedies`` are for arguments that belong elsewhere. Python 3.13 suggests by itself, for arguments that
     the signature names.
@@ -117,5 +117,5 @@ def suggesting_keywords(
 
 
 def _unknown(called: str, name: str, remedy: str) -> TypeError:
-    """Return what Python 3.13 raises."""
+    """Return the message of Python 3.13."""
     return TypeError(f"{called}() got an unexpected keyword argument {name!r}. {remedy}".rstrip())

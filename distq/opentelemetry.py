@@ -30,7 +30,7 @@ except ModuleNotFoundError:
 
 _SCOPE = "distq"
 _W3C = TraceContextTextMapPropagator()
-"""The format of links, whatever headers the program propagates."""
+"""The format of links, for any headers that the program propagates."""
 
 _KINDS: dict[Kind, trace.SpanKind] = {
     "producer": trace.SpanKind.PRODUCER,
@@ -56,7 +56,7 @@ class OpenTelemetryMetrics:
         self._instruments.counters[metric].add(amount, _attributes(metric, labels))
 
     def observe(self, metric: Metric, labels: Labels, values: Sequence[float]) -> None:
-        """Add values, seconds, to a histogram; OpenTelemetry knows none without values."""
+        """Add values, seconds, to a histogram; OpenTelemetry has no histogram without values."""
         histogram, attributes = self._instruments.histograms[metric], _attributes(metric, labels)
         for value in values:
             histogram.record(value, attributes)
@@ -66,14 +66,14 @@ class OpenTelemetryMetrics:
         return self._instruments.gauges.expose(read)
 
     def declare(self, metric: Metric) -> None:
-        """Make the instrument of a program's own metric, unless it is there."""
+        """Create the instrument of a program's own metric, unless it exists."""
         self._instruments.declare(metric)
 
 
 class OpenTelemetrySpans:
     """A provider of spans (``distq.spans.SpanProvider``) for OpenTelemetry's; None is the global one.
 
-    Give it to a Manager, or to Queues. What a handler begins by OpenTelemetry itself is a child of its
+    Give it to a Manager, or to Queues. Spans that a handler begins with OpenTelemetry are children of its
     reconcile, in tasks and ``asyncio.to_thread``, too. Needs the extra ``otel``.
     """
 
@@ -83,7 +83,7 @@ class OpenTelemetrySpans:
     def begin(
         self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None, link: str = ""
     ) -> "_Span":
-        """Begin a span, the parent of what this thread or task begins before its end."""
+        """Begin a span, the parent of all spans that this thread or task begins before its end."""
         start = None if since is None else round(since * 1e9)
         return _Span(
             self._tracer.start_span(
@@ -93,7 +93,7 @@ class OpenTelemetrySpans:
 
 
 class _Span:
-    """A span that is its thread's or task's current one until its end."""
+    """A span that is the current one of its thread or task until its end."""
 
     def __init__(self, span: trace.Span) -> None:
         self._span = span
@@ -129,7 +129,7 @@ class _Span:
 
 
 def _links(link: str) -> Sequence[trace.Link]:
-    """Return a link as OpenTelemetry has it; none for an invalid one."""
+    """Return a link in OpenTelemetry's form; none for an invalid one."""
     if not link:
         return ()
     linked = trace.get_current_span(_W3C.extract({"traceparent": link}, context.Context()))
@@ -138,9 +138,10 @@ def _links(link: str) -> Sequence[trace.Link]:
 
 
 class _Collections:
-    """Reads the exposed gauges once for all metrics of a collection: OpenTelemetry asks for each by itself.
+    """Reads the exposed gauges once for all metrics of a collection: OpenTelemetry asks for each separately.
 
-    A reading serves each metric once, so that a metric that is asked for again begins the next collection.
+    A reading serves each metric once. If OpenTelemetry asks for a metric again, the next collection has
+    begun.
     """
 
     def __init__(self, gauges: ExposedGauges) -> None:
@@ -148,7 +149,7 @@ class _Collections:
         self._lock = threading.Lock()
         self._reading: dict[Metric, dict[Labels, float]] = {}
         self.metrics = list[Metric]()
-        """The gauges that a collection asks for."""
+        """The gauges for which a collection asks."""
 
     def observe(self, metric: Metric, _: CallbackOptions) -> Iterator[Observation]:
         with self._lock:

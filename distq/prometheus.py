@@ -1,7 +1,7 @@
 """Metrics for Prometheus, under the names that its users know from client-go and controller-runtime.
 
-Counters and histograms are kept here instead of in the client library's objects, which take a lock for each
-value: a turn of hundreds of items is one call. Gauges are read at each scrape.
+This module keeps counters and histograms itself. The client library's objects take a lock for each value;
+here a turn of hundreds of items is one call. Gauges are read at each scrape.
 """
 
 import threading
@@ -54,18 +54,18 @@ class PrometheusMetrics:
         return self._store.gauges.expose(read)
 
     def declare(self, metric: Metric) -> None:
-        """Keep the name of a program's own metric. Raises ConfigError where the registry has it already."""
+        """Reserve the name of a program's own metric. Raises ConfigError if the registry has it already."""
         self._store.declare(metric, self._registry)
 
     @property
     def page(self) -> "WSGIApplication":
-        """Return the WSGI application that answers scrapes: all of the registry."""
+        """Return the WSGI application that answers scrapes with the whole registry."""
         return _Page(self._registry)
 
 
 @dataclass(frozen=True)
 class _Page:
-    """Answers scrapes; the pages of one registry are equal."""
+    """Answers scrapes; two pages of the same registry are equal."""
 
     registry: CollectorRegistry
 
@@ -74,7 +74,7 @@ class _Page:
 
 
 class _Histogram:
-    """How many values fell below each bound, and their sum."""
+    """The number of values below each bound, and their sum."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self._bounds = bounds
@@ -128,11 +128,11 @@ class _MetricStore(Collector):
             self._declared.add(metric)
 
     def describe(self) -> Iterator[Family]:
-        """Name the metrics, so that the registry refuses others of these names."""
+        """Name the metrics, so that the registry refuses other metrics of these names."""
         return map(_family, METRICS)
 
     def collect(self) -> Iterator[Family]:
-        """Return the values of each metric; gauges that cannot be read are left out."""
+        """Return the values of each metric, without gauges that cannot be read."""
         values: dict[tuple[Metric, Labels], tuple[Any, ...]] = {
             key: (value,) for key, value in self.gauges.read().items()
         }
@@ -148,7 +148,7 @@ class _MetricStore(Collector):
 
 
 class _ReservedName(Collector):
-    """Keeps the name of one metric in a registry; its store returns the values."""
+    """Reserves the name of one metric in a registry; its store returns the values."""
 
     def __init__(self, metric: Metric) -> None:
         self._metric = metric

@@ -24,7 +24,7 @@ _logger = logging.getLogger("distq")
 
 
 class _Calls:
-    """Calls the functions of one provider, and logs their errors, which may come with each item."""
+    """Calls the functions of one provider, and logs their errors, which may happen for each item."""
 
     def __init__(self, provider: object, clock: Clock) -> None:
         self._name = type(provider).__qualname__
@@ -34,7 +34,7 @@ class _Calls:
         self._unlogged = 0
 
     def make(self, owner: object, method: str, otherwise: Value, *args: Any, **named: Any) -> Value:
-        """Return what a method returns; ``otherwise`` where it raises, or where there is none."""
+        """Return the result of a method; ``otherwise`` if it raises, or does not exist."""
         try:
             value: Value = getattr(owner, method)(*args, **named)
             return value
@@ -43,7 +43,7 @@ class _Calls:
             return otherwise
 
     def log(self, error: Exception) -> None:
-        """Log an error, or count it where one was logged lately."""
+        """Log an error; only count it if one was logged lately."""
         with self._lock:
             now = self._clock.monotonic()
             if now < self._silent_until:
@@ -71,12 +71,12 @@ class SafeMetrics:
         self._calls.make(self._provider, "observe", None, metric, labels, values)
 
     def expose(self, read: Callable[[], Iterable[Sample]]) -> Callable[[], None]:
-        """Ask ``read`` for gauges until the function that is returned was called."""
+        """Call ``read`` for gauges until the returned function is called."""
         end = self._calls.make(self._provider, "expose", lambda: None, read)
         return lambda: self._calls.make(end, "__call__", None)
 
     def declare(self, metric: Metric) -> None:
-        """Let the provider know a program's own metric. Raises ConfigError where it has the name already."""
+        """Register a program's own metric. Raises ConfigError if the provider has the name already."""
         declare = getattr(self._provider, "declare", None)
         if declare is None:
             return
@@ -89,12 +89,12 @@ class SafeMetrics:
 
     @property
     def page(self) -> Any:
-        """Return the WSGI application that answers scrapes; None where the provider has none."""
+        """Return the WSGI application that answers scrapes; None if the provider has none."""
         return getattr(self._provider, "page", None)
 
 
 class SafeSpans:
-    """A provider of spans that does not raise; nor do its spans."""
+    """A provider of spans that does not raise; its spans do not raise either."""
 
     def __init__(self, provider: SpanProvider) -> None:
         self._provider = provider
@@ -103,7 +103,7 @@ class SafeSpans:
     def begin(
         self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None, link: str = ""
     ) -> OpenSpan:
-        """Begin a span; one that keeps nothing where that fails."""
+        """Begin a span; if that fails, one that keeps nothing."""
         span = self._calls.make(self._provider, "begin", None, name, kind, attributes, since=since, link=link)
         return _NO_SPAN if span is None else _SafeSpan(span, self._calls)
 

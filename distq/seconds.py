@@ -1,4 +1,4 @@
-"""How long something takes, as callers and people give it: the only place that makes seconds of these."""
+"""Durations that callers and users give: only this module converts them to seconds."""
 
 import math
 import re
@@ -20,7 +20,7 @@ def in_seconds(duration: Value | timedelta) -> Value | float:
 
 
 def parse_seconds(text: str) -> float:
-    """Read ``90``, ``90s``, ``10m``, ``1h`` or ``2d``, as options and settings are; raise ValueError."""
+    """Read ``90``, ``90s``, ``10m``, ``1h`` or ``2d``, as in options and settings; raise ValueError."""
     found = _WITH_UNIT.fullmatch(text)
     seconds = float(found[1]) * _UNITS[found[2]] if found else float(text)
     if math.isnan(seconds):

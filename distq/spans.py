@@ -1,9 +1,9 @@
 """The spans of distq, and the protocol of their providers.
 
-The lowest layer, beside ``distq.metrics``. Reconciles, turns and commits that did something have spans, each
-a trace of its own; the requests of a Client and the adds within a reconcile are its children. A reconcile
-links to the commit or add that made its item pending. ``distq.opentelemetry`` keeps them. Names of attributes
-are OpenTelemetry's for messaging and HTTP, or begin with ``distq.``.
+The lowest layer, beside ``distq.metrics``. Reconciles, turns and commits that changed something have spans,
+each in a trace of its own. The requests of a Client and the adds within a reconcile are its children. A
+reconcile links to the commit or add that made its item pending. ``distq.opentelemetry`` exports them. Names
+of attributes are OpenTelemetry's for messaging and HTTP, or begin with ``distq.``.
 """
 
 import re
@@ -17,11 +17,11 @@ Attributes = Mapping[str, str | int | float]
 NO_ATTRIBUTES: Attributes = {}
 
 Kind = Literal["producer", "consumer", "client"]
-"""Whether a span puts work into a queue, does work out of it, or asks a server."""
+"""Whether a span puts work into a queue, does work from it, or sends a request to a server."""
 
 
 class SpanFailure(NamedTuple):
-    """Why the work of a span failed: a type of errors, or a status; ``message`` and ``traceback``."""
+    """The failure of a span: the type of an error, or a status; ``message`` and ``traceback``."""
 
     kind: str
     message: str = ""
@@ -29,13 +29,13 @@ class SpanFailure(NamedTuple):
 
 
 class OpenSpan(Protocol):
-    """One span, from ``begin`` to ``end``, both of the same thread or task."""
+    """One span, from ``begin`` to ``end``, which the same thread or task calls."""
 
     def headers(self) -> Mapping[str, str]:
-        """Return the headers by which a server that is asked goes on with the trace."""
+        """Return the headers with which a server continues the trace."""
 
     def link(self) -> str:
-        """Return by what a later span links to this one: its W3C traceparent, or "" where it is not kept."""
+        """Return the link for a later span: the W3C traceparent, or "" if the span is not kept."""
 
     def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: SpanFailure | None = None) -> None:
         """Complete the span, once."""
@@ -43,15 +43,15 @@ class OpenSpan(Protocol):
 
 @runtime_checkable
 class SpanProvider(Protocol):
-    """Keeps spans, called by any thread; must not raise."""
+    """Keeps spans; any thread may call it; must not raise."""
 
     def begin(
         self, name: str, kind: Kind, attributes: Attributes, *, since: float | None = None, link: str = ""
     ) -> OpenSpan:
-        """Begin a span, the parent of what this thread or task begins before its end.
+        """Begin a span, the parent of all spans that this thread or task begins before its end.
 
         ``since`` is when it began, seconds since the epoch; None is now. ``link`` is the W3C traceparent of
-        another span that it links to, or "".
+        another span to which it links, or "".
         """
 
 
@@ -69,7 +69,7 @@ def of_queue(queue: str, operation: str, kind: Literal["process", "receive", "se
 def sending(
     provider: SpanProvider, queue: str, operation: str, keys: int, about: Attributes = NO_ATTRIBUTES
 ) -> Iterator[str]:
-    """Trace an operation that puts so many keys into a queue, and its failure; give the link to its span."""
+    """Trace an operation that puts ``keys`` keys into a queue, and its failure; yield its span's link."""
     count: Attributes = {"messaging.batch.message_count": keys}
     attributes = {**of_queue(queue, operation, "send"), **count, **about}
     span = provider.begin(f"{operation} {queue}", "producer", attributes)
@@ -85,7 +85,7 @@ _LINK = re.compile("00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def link_of(text: bytes) -> str:
-    """Return a link as it was kept; "" for any other text."""
+    """Return a stored link; "" for any other text."""
     return _valid(text.decode(errors="replace")) if text else ""
 
 
@@ -104,7 +104,7 @@ _reconciling: ContextVar[SpanProvider | None] = ContextVar("distq_span_provider"
 
 
 def enter(provider: SpanProvider) -> None:
-    """Let this provider keep what a Client asks in this thread or task, and in tasks that it starts."""
+    """Trace the requests of Clients in this thread or task, and in tasks that it starts."""
     _reconciling.set(provider)
 
 

@@ -1,4 +1,4 @@
-"""How durations, moments and counts are written, for people."""
+"""The form of durations, moments and counts, for people."""
 
 from datetime import UTC, datetime
 

@@ -26,7 +26,7 @@ from distq.redisio.sentinels import Sentinels, following
 DEFAULT_URL = "redis://127.0.0.1:6379/0"
 
 _ASKING = 1.0
-"""Seconds that one Sentinel or node gets to answer where the data is; then another is asked."""
+"""Seconds that a Sentinel or node gets to answer which server has the data; then another one is asked."""
 
 
 class Address:
@@ -39,7 +39,7 @@ class Address:
         self.runs_by_hash = True
         """Whether scripts may be called by their hash; otherwise each call sends the source."""
         self.checked: set[str] = set()
-        """The servers that passed the checks, shared by all users of this address."""
+        """The servers that passed the checks; all users of this address share them."""
 
     def anew(self) -> "Address":
         """Return the address that the environment has now, or this one if it was given."""
@@ -133,7 +133,7 @@ class Address:
         return self._sentinels.latest() if self._is_primary_elsewhere else None
 
     def distrust(self) -> None:
-        """Ask another Sentinel first, since the last one named a server that is no primary."""
+        """Ask another Sentinel first: the last one named a server that is no primary."""
         if self._is_primary_elsewhere:
             self._sentinels.distrust()
 

@@ -1,10 +1,10 @@
-"""What people did to a queue, its last thousand actions; in Redis, for all processes that show it.
+"""The actions of users on a queue: the last thousand, in Redis, for all processes that show them.
 
-audit  STREAM, an entry for each action: ``entry``, a JSON object
+    audit  STREAM, an entry for each action: ``entry``, a JSON object
 
-An action is written right before it is done, without an outcome, and again once it has one; the first entry
-is removed with that. So an action that ended its process is there, too. It is a key of the queue: who may not
-read the queue does not see what was done to it.
+An action is written right before it runs, without an outcome, and again when it has one; then the first entry
+is removed. So an action that ended its process is there, too. It is a key of the queue: a user without the
+right to read the queue does not see its actions.
 """
 
 import json
@@ -25,10 +25,10 @@ from distq.redisio.records import parse_fields
 from distq.redisio.round_trips import Read, gather
 
 _PATIENCE = 1.0
-"""Seconds that an action waits at most until it is written; it is done in any case."""
+"""Seconds for which an action waits until it is written; it runs in any case."""
 
 _FIRST_LOOK = 10
-"""Entries of each queue that are read before more of a queue that has many new ones."""
+"""Entries that are read of each queue; of a queue with more new ones, a second read takes the rest."""
 
 Fields = Mapping[str, object]
 
@@ -48,7 +48,7 @@ class AuditLog:
     def end(self, entry_id: str, fields: Fields) -> None:
         """Replace an entry by one that has the outcome, at the time of the first one."""
         whole = {**fields, "at": _seconds(entry_id)}
-        # one more than are kept, for the first entry is still there
+        # one more than are kept, because the first entry is still there
         self._impatient.read(_add(whole, AUDIT_ENTRIES + 1), ("XDEL", "audit", entry_id))
 
     @cached_property
@@ -59,8 +59,8 @@ class AuditLog:
 def last_actions(stores: Sequence[QueueStore], offset: int, limit: int) -> Read[list[Fields]]:
     """Return ``limit`` entries of all queues from ``offset`` on, the newest first.
 
-    Each has its ``queue``, and ``at`` in seconds since 1970. Queues that their reader may not read are left
-    out. In two round trips, the second for queues that have more of the newest than a few.
+    Each has its ``queue``, and ``at`` in seconds since 1970. Queues that the Redis user may not read are left
+    out. Takes two round trips, the second for queues that have more than a few of the newest.
     """
     first, wanted = (max(0, min(place, sys.maxsize)) for place in (offset, offset + limit))
     found = yield from gather(_newest(store, min(wanted, _FIRST_LOOK)) for store in stores)
@@ -78,7 +78,7 @@ def last_actions(stores: Sequence[QueueStore], offset: int, limit: int) -> Read[
 
 
 _Entry = tuple[tuple[int, int], Fields]
-"""The id of an entry, by which they are in their order, and its fields."""
+"""The id of an entry, which gives its place in the order, and its fields."""
 
 
 def _newest(store: QueueStore, limit: int) -> Read[list[_Entry]]:

@@ -7,7 +7,7 @@ then no write up to that version may add an object to the cache, since the list 
 """
 
 MARK = "!"
-"""In place of a version: list and enqueue all objects."""
+"""A text in place of a version: list and enqueue all objects."""
 
 
 def checkpoint_of(position: str) -> str:

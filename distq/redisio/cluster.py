@@ -1,7 +1,7 @@
 """The node of a cluster that serves a key: the slots as the cluster last reported them.
 
 All keys of a queue are in one slot (``keys``). A node that does not serve it names the one that does: MOVED
-for good, ASK for this once. After silence or CLUSTERDOWN the slots are read again.
+from now on, ASK for this call only. After silence or CLUSTERDOWN the slots are read again.
 """
 
 from collections.abc import Callable, Sequence

@@ -48,7 +48,7 @@ class Commit:
     about: Mapping[str, Any] = field(default_factory=dict)
     """Information about the stream for people and for the next leader."""
     link: str = ""
-    """The traceparent of the span that commits, empty without one."""
+    """The traceparent of the span that commits, empty if there is none."""
     epoch: str = ""
     after: str = ""
     """The batch before this one, "" for the first: this shows whether Redis lost a commit of the stream."""
@@ -58,7 +58,7 @@ class Commit:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether only the position moves."""
+        """Return whether the commit changes only the position."""
         return not (self.keys or self.known or self.gone or self.unrouted or self.objects or self.dropped)
 
     def items(self) -> list[bytes]:

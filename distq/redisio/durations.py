@@ -1,9 +1,9 @@
 """A histogram of durations as one word: ``b12e3`` is 12 durations of 1 to 2 ms and 3 of 8 to 16 ms.
 
-A letter is a range of durations, and the number after it the count of that range. ``a`` is less than 1 ms;
-each next letter ends at twice the duration of the one before; ``z`` has no end: 4.7 hours and more. An empty
-one is ``-``. So a heartbeat reports how long items waited and were held (``lua/include/count_settled.lua``),
-and a sample keeps it, in a few bytes and exact to a factor of two.
+A letter is a range of durations; the number after it is the count of that range. ``a`` is less than 1 ms;
+each later letter ends at twice the duration of the one before; ``z`` has no end: 4.7 hours and more. An empty
+histogram is ``-``. In this form a heartbeat reports how long items waited and were held
+(``lua/include/count_settled.lua``), and a sample keeps it, in a few bytes and exact to a factor of two.
 """
 
 import re
@@ -14,7 +14,7 @@ from typing import Self
 
 NOTHING = "-"
 WORD = rb"[a-z0-9-]{1,900}"
-"""The pattern of a word; parts that cannot be read count nothing."""
+"""The pattern of a word; a part that cannot be read counts as nothing."""
 
 _LAST = len(ascii_lowercase) - 1
 _TOGETHER = 1000
@@ -29,14 +29,14 @@ class Durations:
 
     def __init__(self, counts: Sequence[int] = (0,) * len(ascii_lowercase)) -> None:
         self._noted: tuple[Sequence[int], list[int]] = counts, []
-        """The counts, and durations that they do not contain yet, since many together cost less.
+        """The counts, and durations that are not counted yet: to count many together costs less.
 
         It is replaced in one step: a heartbeat reads it while a turn notes durations.
         """
 
     @classmethod
     def parse(cls, word: bytes) -> Self:
-        """Read a word; parts that cannot be read count nothing."""
+        """Read a word; a part that cannot be read counts as nothing."""
         counts = {letter.decode(): int(count) for letter, count in _COUNT.findall(word)}
         return cls([counts.get(letter, 0) for letter in ascii_lowercase])
 

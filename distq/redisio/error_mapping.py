@@ -107,7 +107,7 @@ def refusals_typed(replies: Sequence[Any], address: Address) -> list[Any]:
 
 
 def _with_context(error: RedisError, cause: Exception) -> RedisError:
-    error.__context__ = cause  # as if it had been raised: redis-py's own
+    error.__context__ = cause  # as if it had been raised: its context is redis-py's error
     return error
 
 

@@ -1,4 +1,4 @@
-"""What a handle says its queue is fair by, beside what the queue is."""
+"""The ``fair_by`` of a handle, compared with that of its queue."""
 
 import logging
 
@@ -9,12 +9,12 @@ _logger = logging.getLogger("distq.queue")
 
 
 class Fairness:
-    """The word of one handle; all stores of the handle share it.
+    """The ``fair_by`` of one handle; all stores of the handle share it.
 
-    It is refused at the first look at a queue that is fair by something else: a program that says one thing
-    and does another would be noticed in the next incident. A handle that has begun goes on and logs the
-    difference, since what a user changes in an emergency must end no process. So does the leader's stream:
-    it may begin in a process that has waited for long, and events have no other way.
+    If the queue has another value, the first check raises: a program that does not do what its code states
+    would be noticed only in the next incident. A handle that has begun continues and logs the difference,
+    because a change that a user makes in an emergency must not end processes. The leader's stream also logs
+    only: it may begin in a process that has waited for long, and events have no other way.
     """
 
     def __init__(self, queue: str, fair_by: str, *, is_refused: bool = True) -> None:
@@ -24,11 +24,11 @@ class Fairness:
         self._differed_from = fair_by
 
     def begin(self) -> None:
-        """Go on from now on, whatever the queue becomes."""
+        """Do not raise from now on, even if the queue has another value."""
         self._has_begun = True
 
     def compare(self, queue_is_fair_by: bytes) -> None:
-        """Log that the queue differs, once. Raises ConfigError at the first look."""
+        """Log once that the queue differs. Raises ConfigError at the first check."""
         is_so = shown(queue_is_fair_by)
         if is_so != self.fair_by and not self._has_begun:
             raise ConfigError(

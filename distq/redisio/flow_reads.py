@@ -1,9 +1,9 @@
-"""A look at a queue by flow: what waits of each, since when, what is held, and how long claims waited.
+"""A look at a queue by flow: items that wait, since when, claimed items, and how long claims waited.
 
-A *flow* are the items whose keys have the same text before their first slash, as a namespace; keys without a
-slash are one flow. Nothing in Redis counts them. So a look takes some thousands of items, however many there
-are: those that are next, and some that the hash of their key chooses, which is as good as chance. Of a queue
-that has no more than these it is exact.
+A *flow* is all items whose keys have the same text before their first slash, as a namespace; keys without a
+slash are one flow. Nothing in Redis counts them. So a look takes some thousands of items of a queue of any
+size: those that are next, and some that the hash of their key selects, which is as good as chance. If a queue
+has only these items, the result is exact.
 """
 
 from collections import Counter, defaultdict
@@ -21,16 +21,16 @@ from distq.redisio.round_trips import Read, gather
 from distq.redisio.scores import NO_SCORE, decode_order
 
 _NEXT = 200
-"""Items that are next: of a priority they wait longest."""
+"""Items that are next: the longest waiting ones of a priority."""
 
 
 @dataclass(slots=True)
 class Flow:
-    """What a look found of one flow.
+    """The result of a look for one flow.
 
-    ``ready``, ``held_back`` of these, and ``processing`` are estimated in a sample, to two digits.
-    ``since_us`` is since when the oldest item waits of those looked at. ``waiting`` is of what was claimed in
-    the last minutes.
+    ``ready``, ``held_back`` of these, and ``processing`` are estimated from a sample, to two digits.
+    ``since_us`` is since when the oldest item of the sample waits. ``waiting`` is of the items that were
+    claimed in the last minutes.
     """
 
     ready: int = 0
@@ -42,7 +42,7 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class FlowLook:
-    """The flows by their names, None for keys without a slash; of ``ready`` items ``looked_at`` many."""
+    """The flows by name, None for keys without a slash; ``looked_at`` counts the ``ready`` items in it."""
 
     flows: Mapping[str | None, Flow]
     ready: int
@@ -102,7 +102,7 @@ _Items = dict[bytes, bytes]
 
 
 def _some_items(store: QueueStore) -> Read[tuple[Sequence[int], _Items, _Items, _Items, _Items, _Items]]:
-    """Return the sizes of four structures and of arrivals, what is next in the first, some items of each."""
+    """Return the sizes of four structures and of arrivals, the next of the first, some items of each."""
     structures = ("ready", "suspects", "held_back", "processing")
     *sizes, next_up, ready, suspects, held_back, held = yield store.commands(
         *(("ZCARD", structure) for structure in structures),
@@ -126,7 +126,7 @@ def _items(flat: Sequence[bytes]) -> _Items:
 
 
 def _estimate(items: int, total: int, looked_at: int) -> int:
-    """Return how many there are in all, to two digits, where so many were found among those looked at."""
+    """Return how many there are in all, to two digits, if so many of the sample were found."""
     if looked_at >= total:
         return items
     estimate = round(items * total / looked_at)
@@ -140,7 +140,7 @@ def _since(score: bytes) -> int | None:
 
 
 def _waits(workers: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str | None, Durations]]:
-    """Yield what open handles report of each flow; nothing of what cannot be read."""
+    """Yield the reports of open handles about each flow, without those that cannot be read."""
     for about in workers:
         reported = about.get("flows")
         for each in reported if isinstance(reported, list) else ():

@@ -1,13 +1,14 @@
 """The time that a server gets to answer, kept by the kernel instead of Python.
 
-A socket of Python with a timeout asks the kernel twice for each read and each write: whether it may, and to
-do it. Each time the thread releases the interpreter and has to get it back, which with eight busy threads
-costs more than all else of a call. A socket that blocks is asked once, and the kernel ends its waits as well.
-TLS is left as it is: OpenSSL would go on waiting.
+A Python socket with a timeout asks the kernel twice for each read and each write: first whether it is
+possible, then to do it. Each time the thread releases the interpreter and has to get it back; with eight busy
+threads this costs more than all other parts of a call. A blocking socket asks once, and the kernel ends its
+waits as well. TLS keeps Python's timeout, because OpenSSL would wait on.
 
-After a signal Python asks the kernel again, which gives the whole time again: under a timer that rings every
-second, a wait would never end. Signals come to the main thread, so that one keeps Python's timeout. Only a
-process that is stopped and let go on again and again, as by a profiler, waits longer for a silent server.
+After a signal Python asks the kernel again, which then gives the whole time again: under a timer that fires
+every second, a wait would never end. Signals come to the main thread, so that thread keeps Python's timeout.
+Only a process that is stopped and continued again and again, as by a profiler, waits longer for a silent
+server.
 """
 
 import os
@@ -21,7 +22,7 @@ from redis.connection import AbstractConnection
 
 
 class _Thread(threading.local):
-    """What is known of the thread that reads it: an attribute, since to ask costs a call."""
+    """A property of the thread that reads it: an attribute, because a call would cost more."""
 
     def __init__(self) -> None:
         self.gets_signals = threading.get_ident() == threading.main_thread().ident
@@ -31,7 +32,7 @@ this_thread = _Thread()
 
 
 def wait_in_kernel(connection: AbstractConnection) -> None:
-    """Let the kernel end what waits on a connection, which is connected, after its timeout."""
+    """Let the kernel end the waits on a connected connection after its timeout."""
     sock: object = connection._sock  # noqa: SLF001  # redis-py offers no other way
     seconds = cast("float | None", connection.socket_timeout)
     if this_thread.gets_signals or not seconds:
@@ -43,15 +44,15 @@ def wait_in_kernel(connection: AbstractConnection) -> None:
     try:
         for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
             sock.setsockopt(socket.SOL_SOCKET, option, timeval)
-    except OSError:  # the kernel has another layout of it, or none: Python's timeout stays
+    except OSError:  # the kernel uses another layout, or has no such option: Python's timeout stays
         return
     sock.settimeout(None)
-    if not os.get_blocking(sock.fileno()):  # one of gevent, say, which waits itself
+    if not os.get_blocking(sock.fileno()):  # for example a socket of gevent, which waits itself
         sock.settimeout(seconds)
 
 
 def wait_in_python(connection: AbstractConnection) -> None:
-    """Let Python bound a send as a whole, whatever signals come; the kernel bounds each part of it."""
+    """Let Python bound a send as a whole, even if signals arrive; the kernel bounds each part of it."""
     sock: socket.socket | None = connection._sock  # noqa: SLF001
     if sock is not None and sock.gettimeout() is None:
         sock.settimeout(connection.socket_timeout)

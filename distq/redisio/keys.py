@@ -21,13 +21,13 @@ one cluster slot. The prefix is ``distq`` unless it is configured; all keys have
     index:S     ZSET  "term NUL object", all of score 0: finds objects in cache:S
     meta        HASH  layout, clocks, paused, fair_by, entered, bounded, catching_up, cover, and others
     history     HASH  the queue in numbers, every ten seconds and every five minutes; see ``history``
-    flows       ZSET  "priority flow" -> order: where the flows of a fair queue end
-    arrivals    HASH  item -> its order by time, of what is ready or claimed in a fair queue
-    flow_items  ZSET  "flow NUL letter item", all of score 0: what is claimed, let in or held back of a flow
+    flows       ZSET  "priority flow" -> order: the ends of the flows of a fair queue
+    arrivals    HASH  item -> its order by time, for ready and claimed items of a fair queue
+    flow_items  ZSET  "flow NUL letter item", all of score 0: claimed, let-in and held-back items
     links       ZSET  "first traceparent" -> last: the stamps that a span gave to items it made pending
     wake        LIST  at most one token, which wakes a sleeper; a lost one only costs time
     trace       STREAM  the calls of the scripts, while a trace is on; see ``trace``
-    audit       STREAM  what people did to the queue; see ``audit_log``
+    audit       STREAM  the actions of users on the queue; see ``audit_log``
 
 Besides, ``prefix:queues`` is a HASH of the existing queues, ``prefix:election:NAME`` a HASH for each
 election in Redis, and ``prefix:ended_login:ID`` a STRING for each ended login to the dashboard.
@@ -87,7 +87,7 @@ def ended_login_key(login: str, *, prefix: str) -> str:
 
 
 def type_of(key: str) -> str:
-    """Return the Redis type that a key of ours has."""
+    """Return the Redis type that one of our keys has."""
     structure = key.partition("}:")[2].partition(":")[0]
     return "zset" if structure in _SORTED_SETS else _OTHER_TYPES.get(structure, "hash")
 

@@ -50,7 +50,7 @@ READS_AT_ONCE = 1000
 """Reads of a script that sees one moment: some two milliseconds."""
 
 FAIR_LOOK = 100
-"""Items of a priority of a fair queue among which it looks for the longest waiting one."""
+"""Items per priority in which a fair queue looks for the longest waiting one."""
 
 LOOK_LIMIT = 1000
 """Members of a structure that ``distq check`` looks at."""
@@ -68,19 +68,19 @@ TRACE_ENTRIES = 10_000
 """Entries that a trace keeps, unless its caller wants more."""
 
 TRACE_ENTRY_BYTES = 16 * 1024
-"""Bytes of an entry; of a larger one only its size is kept."""
+"""Bytes of an entry; of a longer entry only its size is kept."""
 
 TRACE_BYTES = 16 * 1024 * 1024
 """Bytes of all entries."""
 
 AUDIT_ENTRIES = 1000
-"""Actions of people that the audit of a queue keeps."""
+"""Actions of users that the audit of a queue keeps."""
 
 AUDIT_LETTERS = 1000
 """Letters of an action there, and of its outcome."""
 
 FLOW_ITEMS = 2000
-"""Items of a structure that a look at a queue by flow takes."""
+"""Items of a structure that a look at a queue by flow reads."""
 
 FLOWS_SHOWN = 20
 """Flows that a look at a queue returns."""

@@ -1,6 +1,6 @@
 """The objects of one stream, as its leader and the fleet's own writes left them, for every process to read.
 
-What a record holds, and why what is read is never older than promised: ``docs/internals/cache.md``.
+``docs/internals/cache.md`` describes the records, and why a read is never older than promised.
 """
 
 import json
@@ -17,18 +17,18 @@ from distq.redisio.records import StreamRecord
 from distq.redisio.stream_keys import StreamKeys
 
 _ALL, _GONE = b"all", b"gone"
-"""Terms of the index: what every object has, and what a marker has instead."""
+"""Terms of the index: each object has the first, a marker has the second instead."""
 
 
 Names = tuple[bytes, bytes | None]
-"""Names from the first on, up to the one that is beyond; None is the end."""
+"""A range of names: the first one, and the one behind the last; None for no end."""
 
 
 class CachedObject(NamedTuple):
     """An object in the cache: its key, version, and JSON; and the values under which each index finds it.
 
-    ``data`` is empty where the object is too large to be cached, or its transform failed: it is there, and
-    the API server has it. Of what is read ``indices`` are empty.
+    ``data`` is empty if the object is too large to be cached, or if its transform failed: the object exists,
+    and the API server has it. ``indices`` is empty in the results of reads.
     """
 
     name: str
@@ -38,7 +38,7 @@ class CachedObject(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Return how many bytes of a commit it takes, at most."""
+        """Return how many bytes of a commit the object takes, at most."""
         size = len(self.name) + 2 * len(self.version) + len(self.data) + len("\nall\n")
         for index, values in self.indices.items():
             size += sum(len(_term(index, value)) + 1 for value in values)
@@ -46,7 +46,7 @@ class CachedObject(NamedTuple):
 
 
 class CacheIncomplete(Exception):
-    """The cache does not hold all objects, or has no such index; ``record`` says how far its stream is."""
+    """The cache does not hold all objects, or has no such index; ``record`` has its stream's position."""
 
     def __init__(self, record: StreamRecord | None) -> None:
         super().__init__("the cache is not complete")
@@ -57,7 +57,7 @@ class ObjectCache:
     """The cache of one stream of one queue.
 
     Each read raises CacheIncomplete until a leader has handed a list over, unless it is ``partly`` read; and
-    RedisError. An index of namespaces is not needed: names are read in their order.
+    RedisError. There is no index of namespaces, because names are read in their order.
     """
 
     def __init__(
@@ -92,14 +92,14 @@ class ObjectCache:
     def pages(self, namespace: str | None = None) -> Iterator[list[CachedObject]]:
         """Yield all objects, or those of a namespace, in the order of their names, some at a time.
 
-        Each at most once, and those that stay throughout exactly once.
+        Each comes at most once; an object that exists all the time comes exactly once.
         """
         return self._pages([_ALL], _names_in(namespace))
 
     def by_index(self, index: str, *values: str, namespace: str | None = None) -> list[CachedObject]:
         """Return the objects that an index has under any of some values, all or those of a namespace.
 
-        In one round trip, unless they are many.
+        Takes one round trip, unless there are many.
         """
         terms = [_term(index, value) for value in values]
         return list(chain.from_iterable(self._pages(terms, _names_in(namespace), index)))
@@ -111,10 +111,10 @@ class ObjectCache:
         *,
         watch: str = "",
     ) -> bool:
-        """Put what the fleet wrote itself, and what it deleted as of a version, before its events come.
+        """Put objects that the fleet itself wrote or deleted (as of a version), before their events come.
 
-        What the stream has passed already is left as it is, and so is what is newer. Returns False, and puts
-        nothing, if this is not the stream of the watch, or no longer. Raises RedisError.
+        Objects that the stream has passed, or that have a newer version, do not change. Returns False, and
+        puts nothing, if this is not, or no longer, the stream of the watch. Raises RedisError.
         """
         batches = _batches(records_of(objects, dropped or {}))
         about = _about_watch(watch)
@@ -124,7 +124,7 @@ class ObjectCache:
         )
 
     def _require(self, stream: bytes | None, index: str | None = None) -> None:
-        """Raise CacheIncomplete where the stream's record does not say that all is there, as wanted."""
+        """Raise CacheIncomplete unless the cache is complete, as wanted, by the stream's record."""
         indices = None if stream is None else _indices_of(stream)
         if self._partly:
             return
@@ -134,9 +134,10 @@ class ObjectCache:
     def _pages(
         self, terms: Sequence[bytes], names: Names, index: str | None = None
     ) -> Iterator[list[CachedObject]]:
-        """Yield what any of the terms finds among some names.
+        """Yield the objects within some names that any of the terms finds.
 
-        A page shows one moment up to a name, so that what goes from one term to another is not missed.
+        A page shows one moment, up to a name: so an object that changes from one term to another is not
+        missed.
         """
         (first, beyond), begins = names, b"["
         ends = b"\1" if beyond is None else b"\0" + beyond
@@ -162,7 +163,7 @@ class ObjectCache:
 
 
 def cached_names(store: StreamKeys) -> Iterator[list[str]]:
-    """Yield the names of the cached objects in their order, a thousand at most at a time."""
+    """Yield the names of the cached objects in their order, at most a thousand at a time."""
     prefix = _ALL + b"\0"
     start = b"[" + prefix
     while True:
@@ -179,7 +180,7 @@ def cached_names(store: StreamKeys) -> Iterator[list[str]]:
 def records_of(
     objects: Sequence[CachedObject], dropped: Mapping[str, str]
 ) -> dict[bytes, tuple[bytes, bytes]]:
-    """Return the terms and records of objects, and of those that are gone as of a version, by their names.
+    """Return the terms and records of objects, and of objects deleted as of a version, by their names.
 
     Raises InvalidKey, ValueError for a version that is no number, or a name that comes twice.
     """
@@ -192,7 +193,7 @@ def records_of(
 
 
 def _row_of(obj: CachedObject) -> tuple[bytes, bytes]:
-    """Return version and terms, a line each; and version and the object's bytes, unless they are many."""
+    """Return version and terms, a line each; and version and bytes of the object, if not too many."""
     line = _version(obj.version) + b"\n"
     terms = {_term(index, value): None for index, values in obj.indices.items() for value in values}
     data = obj.data if len(obj.data) <= CACHED_LIMIT else b""
@@ -207,24 +208,24 @@ def _version(version: str) -> bytes:
 
 @lru_cache(10_000)
 def _term(index: str, value: str) -> bytes:
-    """Return an index and a value in one line of ASCII, whatever they are."""
+    """Return any index and value as one line of ASCII."""
     return json.dumps([index, value], separators=(",", ":")).encode()
 
 
 @lru_cache(64)
 def _about_watch(watch: str) -> str:
-    """Return what the record of a watch's stream has of it, as ``Commit.about_text`` writes it."""
+    """Return the watch as the stream's record has it, in the form of ``Commit.about_text``."""
     return json.dumps({"watch": watch}, separators=(",", ":"))[1:-1] if watch else ""
 
 
 def is_record(text: bytes) -> bool:
-    """Return whether this is what is stored of an object, or of what finds it."""
+    """Return whether a text is a record of an object, or of its terms."""
     version, ends, _ = text.partition(b"\n")
     return bool(ends) and version.isdigit()
 
 
 def object_of(name: bytes, record: bytes | None) -> CachedObject | None:
-    """Return an object as it is stored; of what is no record of ours, its name alone."""
+    """Return a stored object; only its name if the record is not one of ours."""
     if record is None:
         return None
     version, ends, data = record.partition(b"\n")
@@ -237,23 +238,23 @@ def _names_in(namespace: str | None) -> Names:
     if namespace is None:
         return b"", None
     first = bytes_of(f"{namespace}/")
-    return first, first[:-1] + b"0"  # the sign after the slash
+    return first, first[:-1] + b"0"  # the character after the slash
 
 
 def _found(flat: Sequence[Any], term: bytes) -> Iterator[tuple[bytes, CachedObject]]:
-    """Yield the objects that a term finds, and what each is called in Redis."""
+    """Yield the objects that a term finds, with their names in Redis."""
     for name, terms, record in zip(flat[::3], flat[1::3], flat[2::3], strict=True):
         if _has(terms, term) and (obj := object_of(name, record)):
             yield name, obj
 
 
 def _has(terms: bytes | None, term: bytes) -> bool:
-    """Return whether a term finds an object; of what is no record of ours that is not known."""
+    """Return whether a term finds an object; True if the terms are not a record of ours."""
     return terms is None or not is_record(terms) or term in terms.split(b"\n")
 
 
 def _batches(records: Mapping[bytes, tuple[bytes, bytes]]) -> Iterator[list[bytes]]:
-    """Yield names, terms and records, as many at a time as a script takes."""
+    """Yield names, terms and records, in lists that a script takes."""
     batch: list[bytes] = []
     size = 0
     for name, (terms, record) in records.items():
@@ -272,9 +273,9 @@ _SAYS_COMPLETE = re.compile(rb'\S+ \d+(?:~\S*)? \S+ \{.*?"cached":(\[[^]]*\])', 
 
 
 def _indices_of(stream: bytes) -> frozenset[str] | None:
-    """Return by which indices a cache finds objects, None where it is not complete; read at each call.
+    """Return the indices by which a cache finds objects, None if it is incomplete; reads call this.
 
-    The record changes with each commit, and what it says of this seldom: that part alone is decoded, once.
+    The record changes with each commit, but its list of indices seldom: this part alone is decoded, once.
     """
     if found := _SAYS_COMPLETE.match(stream):
         return _indices_in(found[1])

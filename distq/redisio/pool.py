@@ -1,9 +1,9 @@
-"""The connections to one server that rest between two calls.
+"""The idle connections to one server, between two calls.
 
-An exception may come anywhere, also where redis-py connects: before it has selected the database, say. So a
-connection rests here only after a call has read all its replies. Until then the call alone has it, and where
-the call breaks off the connection is closed and forgotten. redis-py's own pool takes back a connection that
-it was still making, and counts those that it never gets back against its limit.
+An exception may come anywhere, also while redis-py connects, for example before it has selected the database.
+So a connection is stored here only after a call has read all its replies. Until then only the call has it; if
+the call ends early, the connection is closed and forgotten. redis-py's own pool takes back a connection that
+it was still making, and counts the connections that it never gets back against its limit.
 """
 
 import time
@@ -16,10 +16,10 @@ from redis.connection import AbstractConnection
 from distq.redisio.kernel_timeout import this_thread, wait_in_kernel, wait_in_python
 
 _FRESH = 1.0
-"""Seconds for which a connection that rests is not asked whether the server closed it.
+"""Seconds for which an idle connection is used without a check whether the server closed it.
 
-To ask costs as much as all else of a call. One that was closed all the same ends the call without its reply,
-and the caller asks again, as after any other.
+A check costs as much as all other parts of a call. If the server has closed the connection, the call ends
+without its reply, and the caller repeats it, as after any other lost reply.
 """
 
 
@@ -30,12 +30,12 @@ class Pool:
         self.make = make
         """Returns a connection that is not connected yet, and that the pool does not know."""
         self._resting: list[tuple[AbstractConnection, float]] = []
-        """With the monotonic time since which each rests."""
+        """With the monotonic time since when each is idle."""
         self._broke_off_at = 0.0
-        """When a call broke off last: what rested then may be closed as well, as after a restart."""
+        """When a call last ended early: older idle connections may be closed as well, as after a restart."""
 
     def take(self) -> AbstractConnection:
-        """Return a connected connection without unread replies; raise what redis-py raises."""
+        """Return a connected connection without unread replies; raise redis-py's errors."""
         try:
             connection, since = self._resting.pop()
         except IndexError:
@@ -51,7 +51,7 @@ class Pool:
         return connection
 
     def give_back(self, connection: AbstractConnection) -> None:
-        """Let a connection rest here, all replies of which were read."""
+        """Store a connection, all replies of which were read."""
         self._resting.append((connection, time.monotonic()))
 
     def break_off(self, connection: AbstractConnection) -> None:
@@ -60,14 +60,14 @@ class Pool:
         self._broke_off_at = time.monotonic()
 
     def disconnect(self) -> None:
-        """Close the connections that rest here; those in use come back."""
+        """Close the idle connections; those in use come back."""
         with suppress(IndexError):  # other threads may take the last one
             while True:
                 self._resting.pop()[0].disconnect()
 
 
 def _refresh(connection: AbstractConnection) -> None:
-    """Connect, again where the server closed the connection."""
+    """Connect; connect again if the server closed the connection."""
     connection.connect()
     if _is_stale(connection):
         connection.disconnect()
@@ -78,7 +78,7 @@ def _refresh(connection: AbstractConnection) -> None:
 
 
 def _is_stale(connection: AbstractConnection) -> bool:
-    """Return whether the server closed it, or sent bytes that are not read."""
+    """Return whether the server closed the connection, or sent bytes that are not read."""
     try:
         return connection.can_read()
     except (redis.RedisError, OSError):

@@ -1,7 +1,7 @@
-"""What is in a queue, by plain reads: they write nothing, and need no right to run scripts.
+"""Plain reads of a queue: they write nothing, and need no right to run scripts.
 
-Each function that returns a Read takes a few round trips at most, whatever the queue holds. What it
-returns is as of its round trip: two answers may differ by what happened in between.
+Each function that returns a Read takes a few round trips at most, for a queue of any size. Its result is as
+of its round trip: two results may differ by the changes in between.
 """
 
 import math
@@ -27,7 +27,7 @@ from distq.redisio.scores import (
 from distq.redisio.trace import ends_at
 
 State = Literal["ready", "delayed", "processing", "dead"]
-"""Where an item is; *dirty* is a flag of processing."""
+"""The place of an item; *dirty* is a flag of processing."""
 
 _STRUCTURES: Mapping[str, Sequence[str]] = {
     "ready": ("ready", "suspects", "held_back"),
@@ -38,9 +38,9 @@ _LONGEST_NUMBER = 16
 
 
 def structures_of(state: str) -> Sequence[str]:
-    """Return the structures that hold the items of a state; ready ones may wait apart, as suspects do.
+    """Return the structures that hold the items of a state; ready items may be in several, as suspects are.
 
-    *failing* are the items with a failure record, whatever their state.
+    *failing* are the items with a failure record, in any state.
     """
     return _STRUCTURES.get(state, (state,))
 
@@ -49,12 +49,12 @@ def structures_of(state: str) -> Sequence[str]:
 class Counts:
     """A queue in numbers.
 
-    ``paused_us`` is when somebody stopped the claims, 0 where that cannot be read. ``due`` counts the delayed
+    ``paused_us`` is when a user stopped the claims, 0 if that cannot be read. ``due`` counts the delayed
     items whose time has come; ``first_due`` has the priority and the due time, in µs, of the first of them.
-    ``held_back`` counts those of the ready items. ``failing`` counts the failure records, those of dead items
+    ``held_back`` is a part of ``ready``. ``failing`` counts the failure records, those of dead items
     included, ``workers`` the open handles. ``traced_until`` is when the last trace ends or ended, seconds
-    since the epoch; ``catching_up_until`` until when workers wait for the watches of a leader, or waited and
-    nothing looked since.
+    since the epoch. ``catching_up_until`` is until when workers wait for the watches of a leader; it may be
+    over.
     """
 
     paused_us: int | None
@@ -78,7 +78,7 @@ class Counts:
 
 
 def counts(store: QueueStore, now: float, *, first_due: int = 1) -> Read[Counts]:
-    """Count what is there at ``now``, the server's time in seconds; with the first so many that are due."""
+    """Count the items at ``now``, the server's time in seconds; read up to ``first_due`` due items, too."""
     due = ("-inf", f"({due_by(now)}")
     (paused, traced, catching_up), first, suspects, held_back, ready, *numbers = yield store.commands(
         ("HMGET", "meta", "paused", "trace", "catching_up"),
@@ -118,7 +118,7 @@ def heads(store: QueueStore, state: Literal["ready", "dirty"]) -> Read[dict[int,
 
 
 def _is_fair(store: QueueStore) -> Read[list[int]]:
-    """Return how many items entered the queue by their flows: none where it is not fair."""
+    """Return how many items have entered by their flows: none if the queue is not fair."""
     found = yield store.commands(("HLEN", "arrivals"))
     return found
 
@@ -142,7 +142,7 @@ def _longest_of(store: QueueStore, structure: str, priorities: Sequence[int]) ->
 
 
 def _since(place: bytes, arrival: bytes | None) -> int:
-    """Return since when (µs) an item is pending, by its place where nothing else is known."""
+    """Return since when (µs) an item is pending, by its place if its order by time is not known."""
     since = 0 if arrival is None else decode_order(arrival)[1]
     return since or decode_order(place)[1]
 
@@ -150,9 +150,9 @@ def _since(place: bytes, arrival: bytes | None) -> int:
 def _heads_of(store: QueueStore, structure: str) -> Read[dict[int, int]]:
     """Return the priorities present in a structure, and since when the first item of each is pending.
 
-    In one round trip where there is one priority, in five at most. To walk from each to the next would take a
-    round trip each; instead the priorities between the first item and the last are cut into pieces, and each
-    piece is asked for the first item from there on, which shows what of the piece is still unknown.
+    Takes one round trip for one priority, five at most. A walk from each priority to the next would take a
+    round trip each; instead the priorities between the first item and the last are cut into pieces, and one
+    read per piece finds the first item from its beginning, which shows the part that is still unknown.
     """
     first, last = yield store.commands(
         ("ZRANGEBYSCORE", structure, *ORDERS, "WITHSCORES", "LIMIT", 0, 1),
@@ -170,7 +170,7 @@ def _heads_of(store: QueueStore, structure: str) -> Read[dict[int, int]]:
         replies = yield store.commands(*(_first_from(structure, piece[0]) for piece in pieces))
         unknown = []
         for piece, head in zip(pieces, replies, strict=True):
-            if not head:  # all that was there is gone meanwhile
+            if not head:  # all these items are gone meanwhile
                 continue
             priority, since_us = decode_order(head[1])
             found[priority] = since_us
@@ -185,14 +185,14 @@ def _first_from(structure: str, priority: int) -> Command:
 
 
 def _cut(priorities: range, pieces: int) -> list[range]:
-    """Cut a range into so many pieces of equal length, or into fewer."""
+    """Cut a range into this number of pieces of equal length, or into fewer."""
     length = math.ceil(len(priorities) / pieces)
     return [priorities[start : start + length] for start in range(0, len(priorities), length)]
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """What is pending at one priority, and since when (µs) the first ready item is."""
+    """The pending items of one priority, and since when (µs) the first ready item is pending."""
 
     ready: int
     dirty: int
@@ -200,7 +200,7 @@ class Level:
 
 
 def levels(store: QueueStore, priorities: Collection[int]) -> Read[dict[int, Level]]:
-    """Count what is ready and dirty at some priorities."""
+    """Count the ready and dirty items of some priorities."""
     commands = (command for priority in priorities for command in _level_of(priority))
     is_fair, *replies = yield store.commands(("HLEN", "arrivals"), *commands)
     found = {
@@ -221,7 +221,7 @@ _READS_OF_A_LEVEL = 1 + 2 * len(structures_of("ready"))
 
 
 def _level(dirty: int, *of_ready: Any) -> Level:
-    """Return the level of which this was found: what each structure has of it, and its first item there."""
+    """Return the level from these replies: the count in each structure, and its first item there."""
     since = [decode_order(head[1])[1] for head in of_ready[1::2] if head]
     return Level(sum(of_ready[::2]), dirty, min(since, default=None))
 
@@ -241,9 +241,9 @@ def _level_of(priority: int) -> Iterator[Command]:
 class StoredItem:
     """An item as the queue's structures have it.
 
-    ``since_us`` is when it got into its state, None of a delayed one. ``due_us`` is when it comes back, of a
-    delayed item or of one that is processed until then. Of a dead one time may mend why. A ready one may be
-    held back, since its flow is at its limit.
+    ``since_us`` is when it got into its state, None if it is delayed. ``due_us`` is when it comes back, if it
+    is delayed, or processed until then. ``time_may_mend`` of a dead item: waiting may help. ``held_back`` of
+    a ready item: its flow is at its limit.
     """
 
     state: State
@@ -258,7 +258,7 @@ class StoredItem:
 
 
 def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | None]]:
-    """Return the item of each key, None where it is in no state."""
+    """Return the item of each key, None if it is in no state."""
     if not keys:
         return []
     replies = yield store.commands(
@@ -274,12 +274,12 @@ def items(store: QueueStore, keys: Sequence[bytes]) -> Read[list[StoredItem | No
 
 
 def _item(found: Sequence[bytes | None]) -> StoredItem | None:
-    """Return the item of which this was found. Who holds it decides: what else there is comes after it."""
+    """Return the item from these replies. If a session holds it, that decides its state."""
     ready, suspected, held_back, dirty, delayed, dead, held, arrived, claimed, failed = found
     ready = next((score for score in (suspected, held_back) if score is not None), ready)
     failure = FailureRecord.parse(failed) if failed is not None else None
     due_priority, due_us = decode_due(delayed) if delayed is not None else (0, None)
-    if held is not None:  # a claim alone is what somebody else wrote
+    if held is not None:  # another program wrote a claim that is not in ``processing``
         claim = ClaimRecord.parse(claimed or b"")
         is_dirty = dirty is not None
         return StoredItem("processing", claim.priority, claim.fence, due_us, is_dirty, claim, failure)
@@ -298,7 +298,7 @@ def page(
 ) -> Read[list[bytes]]:
     """Return the items at ranks ``offset`` to ``offset + limit`` of states, one after another.
 
-    What waits apart comes behind what else is ready; with ``last_first`` all is in reverse.
+    Suspects and held-back items come after other ready items; ``last_first`` reverses the order.
     """
     structures = [structure for state in states for structure in structures_of(state)]
     command = "ZREVRANGE" if last_first else "ZRANGE"
@@ -326,15 +326,15 @@ def scan(
 ) -> Iterator[list[tuple[bytes, bytes]]]:
     """Yield the members with their scores, or the fields with their values, that match, in batches.
 
-    In no order, and one may come twice (Redis SCAN); a round trip for about ``count`` of them, after which a
-    batch is empty where none matches.
+    They come in no order, and one may come twice (Redis SCAN). A round trip reads about ``count`` of them;
+    its batch is empty if none matches.
     """
     command = "HSCAN" if structure in _HASHES else "ZSCAN"
     cursor: int | None = 0
     while cursor is not None:
         ((next_cursor, flat),) = store.read((command, structure, cursor, "MATCH", match, "COUNT", count))
         cursor, pairs = int(next_cursor) or None, list(zip(flat[::2], flat[1::2], strict=True))
-        # a small structure comes whole, whatever was asked for
+        # Redis returns a small structure whole, for any COUNT
         for start in range(0, len(pairs) or 1, count):
             yield pairs[start : start + count]
 
@@ -342,9 +342,9 @@ def scan(
 def scan_state(
     store: QueueStore, state: str, cursor: int, match: str = "*", *, count: int = SCAN_LIMIT
 ) -> Read[tuple[int | None, list[bytes]]]:
-    """Return where the scan of a state goes on, None at its end, and what of this round trip matches.
+    """Return the cursor after this round trip, None at the end of a state, and its items that match.
 
-    It begins at 0. The cursor says which structure of the state it is in, too.
+    It begins at 0. The cursor also identifies the structure of the state.
     """
     structures = structures_of(state)
     within, place = divmod(cursor, len(structures))
@@ -362,7 +362,7 @@ def scan_state(
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who holds an item: its worker's record where the session lives, and when the claim lapses, in µs."""
+    """The holder of an item: its worker's record if the session lives, and when the claim lapses, in µs."""
 
     worker: dict[str, Any] | None
     deadline_us: int | None
@@ -371,7 +371,8 @@ class Holder:
 def holders(store: QueueStore, sessions: Collection[int]) -> Read[dict[int, Holder]]:
     """Return the holders by their session numbers.
 
-    Deadlines are times of the claim clock; they become the server's time, as if no tick of it had been late.
+    Deadlines are times of the claim clock. They are converted to the server's time, as if each tick came in
+    time.
     """
     if not sessions:
         return {}
@@ -391,7 +392,7 @@ def holders(store: QueueStore, sessions: Collection[int]) -> Read[dict[int, Hold
 
 
 def worker_records(store: QueueStore) -> Read[dict[int, dict[str, Any]]]:
-    """Return what the open handles last reported of themselves, by session number."""
+    """Return the last description of each open handle, by session number."""
     (flat,) = yield store.commands(("HGETALL", "workers"))
     return {
         int(session): parse_fields(text)
@@ -419,7 +420,7 @@ def streams(store: QueueStore) -> Read[dict[str, StreamRecord]]:
 
 
 def cached_counts(store: QueueStore, streams: Mapping[str, StreamRecord]) -> Read[dict[str, int]]:
-    """Return how many objects the cache of each of these streams holds, of those that have one."""
+    """Return how many objects the cache of each stream holds, for streams that have a cache."""
     names = [name for name, record in streams.items() if "watch" in record.about]
     if not names:
         return {}
@@ -427,7 +428,7 @@ def cached_counts(store: QueueStore, streams: Mapping[str, StreamRecord]) -> Rea
     return dict(zip(names, numbers, strict=True))
 
 
-# What client-go's queue answers about itself
+# client-go's queries of a queue
 
 
 def depth(store: QueueStore) -> int:

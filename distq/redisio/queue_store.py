@@ -24,14 +24,14 @@ from distq.redisio.limits import BATCH_LIMIT, REPAIR_LIMIT
 from distq.redisio.registration import QueueRegistration, is_registered
 
 _VERSION = re.compile(rb"\d{1,4}")
-"""A layout; what is none was written by no distq, and the next session writes its own over it."""
+"""A layout. distq writes no other text: the next session replaces such a text by its own layout."""
 
 
 class QueueStore:
-    """A queue as the scripts see it; holds no state but which queue it is, and that people know it.
+    """A queue for its scripts; its only state is its name, and that the queue is registered.
 
-    With ``fair_by`` its first call makes the queue fair, or raises ConfigError where a user or another
-    program said otherwise before; see ``Fairness``.
+    With ``fair_by`` its first call makes the queue fair, or raises ConfigError if a user or another program
+    set another value before; see ``Fairness``.
     """
 
     def __init__(
@@ -42,11 +42,11 @@ class QueueStore:
         self._fairness = Fairness(name, fair_by, is_refused=is_refused)
         self._keys: dict[str, str] = {}
         self._keys_of: dict[str, list[Argument]] = {}
-        """What each script needs of them, as it is sent."""
+        """The keys of each script, in the form in which they are sent."""
         self._registration = QueueRegistration(self.name)
 
     def over(self, connection: Connection) -> "QueueStore":
-        """Return the same queue over another connection to its Redis; it knows what this one knows."""
+        """Return the same queue over another connection to its Redis; it shares the state of this one."""
         other = copy.copy(self)
         other.connection = connection
         return other
@@ -54,7 +54,7 @@ class QueueStore:
     def key(self, name: str) -> str:
         """Return the Redis key of a structure named as in ``keys``."""
         key = self._keys.get(name)
-        if key is None:  # once a store: a turn needs thirteen
+        if key is None:  # made once per store: a turn needs thirteen keys
             key = self._keys[name] = queue_key(self.name, name, prefix=self.connection.prefix)
         return key
 
@@ -75,9 +75,9 @@ class QueueStore:
     def run_and_wait(
         self, script: str, replicas: int, timeout: float, **inputs: Argument | Sequence[Argument]
     ) -> tuple[Any, int]:
-        """Run a script, and wait ``timeout`` seconds at most until so many replicas have all that it saw.
+        """Run a script, and wait at most ``timeout`` seconds until ``replicas`` replicas have its writes.
 
-        Returns its reply, and how many have it. Source: Redis WAIT.
+        Returns its reply, and how many have them. Source: Redis WAIT.
         """
         loaded, arguments = self._bound(script, inputs)
         wait = ("WAIT", replicas, math.ceil(timeout * 1000))
@@ -89,7 +89,7 @@ class QueueStore:
         return reply, seen_by
 
     def _bound(self, script: str, inputs: dict[str, Any]) -> tuple[scripts.Script, list[Argument]]:
-        # a wipe takes the sessions, and the name of the queue
+        # a wipe removes the sessions, and the name of the queue
         if time.monotonic() >= self._registration.good_until or script == "open":
             self._register()
         loaded = scripts.load(script)
@@ -117,15 +117,15 @@ class QueueStore:
         return is_registered(self.connection, self.name)
 
     def remove(self) -> None:
-        """Take all of the queue and its name out of Redis, but what streams know; no process may use it."""
+        """Remove the queue and its name from Redis, but not its streams; no process may use it."""
         structures = {name for script in scripts.names() for name in scripts.load(script).keys}
         self.connection.execute("UNLINK", *(self.key(name) for name in sorted(structures)))
         self.connection.execute("HDEL", queues_key(self.connection.prefix), self.name)
 
     def share(self, fair_by: str) -> str:
-        """Make the queue fair by namespace or none; return by what it was before, "" if nothing was said.
+        """Make the queue fair by namespace or none; return the value before, "" if there was none.
 
-        All that waits has entered by its flow then. If this ends early, turns go on with it.
+        All waiting items have then entered by their flows. If this call ends early, turns continue with it.
         """
         before, is_left = self.run("share", wanted=fair_by)
         while is_left:
@@ -133,22 +133,22 @@ class QueueStore:
         return text_of(before)
 
     def pause(self) -> bool:
-        """Stop claims; return False where they were stopped already."""
+        """Stop claims; return False if they were stopped already."""
         return bool(self.run("pause"))
 
     def resume(self) -> bool:
-        """Let claims go on; return False where they were not stopped."""
+        """Permit claims again; return False if they were not stopped."""
         return bool(self.run("resume"))
 
     def park(self, keys: Sequence[str | bytes], why: str) -> int:
-        """Move items that would come back, and no session holds, to the dead for good; return how many."""
+        """Make items dead for good that would come back, and that no session holds; return how many."""
         return sum(self.run("park", why=why, items=batch) for batch in batches(keys, REPAIR_LIMIT))
 
     def requeue(self, keys: Sequence[str | bytes], *, state: str | None = None) -> int:
-        """Drop delay, failure record and death of items, all or those in a state; return how many changed.
+        """Delete delay, failure record and death of items, all or those in a state; return how many changed.
 
-        Those that were delayed or dead become pending now, in their order, the delayed before the dead.
-        Raises ConfigError for no state of an item.
+        Delayed and dead items become pending now, in their order, the delayed ones before the dead ones.
+        Raises ConfigError for a text that is no state of an item.
         """
         _require_state(state, "ready", "dirty", "processing", "delayed", "dead")
         return sum(
@@ -156,9 +156,9 @@ class QueueStore:
         )
 
     def delete(self, keys: Sequence[str | bytes], *, state: str | None = None) -> int:
-        """Drop what is pending or dead of items, all or that in a state; return how many changed.
+        """Delete pending and dead items, all or those in a state; return how many changed.
 
-        Raises ConfigError for no state of an item that is pending or dead.
+        Raises ConfigError for a text that is no state of a pending or dead item.
         """
         _require_state(state, "ready", "dirty", "delayed", "dead")
         return sum(
@@ -172,16 +172,16 @@ class QueueStore:
             raise self._too_new(layout.decode())
 
     def _register(self) -> None:
-        """Make the queue known to people, unless a newer distq wrote it."""
+        """Register the name of the queue, unless a newer distq wrote the queue."""
         self.require_known_layout()
         if self._fairness.fair_by:
             self._share()  # before the registration, which lets the next calls pass
         self._registration.renew(self.connection)
 
     def _share(self) -> None:
-        """Make the queue fair, as its handle says, unless memory is full: then the next look does.
+        """Make the queue fair by its handle's ``fair_by``; if memory is full, the next check does it.
 
-        What a user or another program said about it stays. Raises ConfigError where that differs.
+        A value that a user or another program set stays. Raises ConfigError if it differs.
         """
         script = scripts.load("fair_by")
         inputs = script.bind(self.key, {"fair_by": self._fairness.fair_by})
@@ -190,7 +190,7 @@ class QueueStore:
         except RedisRefused as error:
             if "is full" not in str(error):
                 raise
-            self._fairness.begin()  # only where nothing was said is there anything to write
+            self._fairness.begin()  # the script writes only if the queue has no value
         else:
             self._fairness.compare(fair_by)
 
@@ -207,18 +207,18 @@ def _require_state(state: str | None, *states: str) -> None:
 
 
 def batches(keys: Sequence[str | bytes], size: int = BATCH_LIMIT) -> list[list[bytes]]:
-    """Validate all keys; return them once each, as bytes, in batches that a script takes.
+    """Validate all keys; return each once, as bytes, in batches that a script takes.
 
-    What comes as bytes was read from Redis, and is taken as it is.
+    Bytes were read from Redis, and are not checked.
     """
     valid = [key if isinstance(key, bytes) else validate_key(key) for key in keys]
-    if len(valid) == 1:  # as of most calls
+    if len(valid) == 1:  # as in most calls
         return [valid]
     distinct = list(dict.fromkeys(valid))
     return [distinct[start : start + size] for start in range(0, len(distinct), size)]
 
 
 def queue_names(connection: Connection) -> list[str]:
-    """Return the names of the queues that exist, sorted; what names no queue is left out."""
+    """Return the names of the existing queues, sorted, without texts that are no queue name."""
     names = (text_of(name) for name in connection.execute("HKEYS", queues_key(connection.prefix)))
     return sorted(name for name in names if is_queue_name(name))

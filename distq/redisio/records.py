@@ -1,7 +1,7 @@
 """The texts in a queue's hashes, as the scripts write them.
 
-Somebody else may have written there, too: to parse a text never fails, and of what cannot be read it returns
-what is true of nothing.
+Other programs may have written there, too: parsing never fails, and a text that cannot be read becomes a
+record that is true of nothing.
 """
 
 import json
@@ -18,16 +18,16 @@ _FAILURE = re.compile(rb"%b %b (\d+) (\S+?)(?:@[\d,]+)? (.*)" % (_NUMBER, _NUMBE
 _STREAM = re.compile(rb"(\S+) (\S+) (\S+) (.*)", re.DOTALL)
 _LATEST = 2**52 / 1e6
 UNREADABLE = "unreadable"
-"""The reason of an item that was set aside."""
+"""The reason of an item whose key or failure record a worker could not read."""
 UNMAPPED = "unmapped"
-"""The reason of an object that a mapping watch's functions failed on; its name is no key."""
+"""The reason of an object for which a mapping watch's functions failed; its name is no key."""
 UNROUTED = {"routing", UNMAPPED}
-"""The reasons of objects that a watch's functions failed on."""
+"""The reasons of objects for which a watch's functions failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimRecord:
-    """A value of ``claims``: who holds the item, since which turn, and where it stood before; or zeros."""
+    """A value of ``claims``: the item's session, the turn of the claim, its place before; or zeros."""
 
     session: int
     fence: int
@@ -47,7 +47,7 @@ class ClaimRecord:
 class FailureRecord:
     """A value of ``failures``; ``reason`` is why the item was parked after its last failure, if it was.
 
-    Of one that is not ``readable`` the text is all there is.
+    A record that is not ``readable`` has only its text.
     """
 
     count: int
@@ -62,13 +62,13 @@ class FailureRecord:
     def parse(cls, text: bytes) -> Self:
         """Read ``count crashes failed_at reason text``; the traceback begins at the text's second line.
 
-        Behind the reason are the claims that crashed, ``@fence,fence``, which are the scripts' alone.
+        The claims that crashed follow the reason, ``@fence,fence``; only the scripts use them.
         """
         found = _FAILURE.fullmatch(text)
         if found is None or max(int(found[1]), int(found[2])) >= 2**53:
             return cls(0, 0, 0, UNREADABLE, text.decode(errors="backslashreplace"), "", readable=False)
         reason = found[4].decode(errors="backslashreplace").strip("-")
-        # a text may be cut within a letter; of what could not be read each byte counts
+        # a text may be cut within a letter; of an unreadable item each byte matters
         errors = "backslashreplace" if reason == UNREADABLE else "replace"
         error, _, traceback = found[5].decode(errors=errors).partition("\n")
         return cls(int(found[1]), int(found[2]), decode_time(found[3]) or 0, reason, error, traceback)
@@ -76,7 +76,7 @@ class FailureRecord:
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """A value of ``streams``: how far a watched resource was handed over, and by whom."""
+    """A value of ``streams``: the position to which a leader has handed a watched resource over."""
 
     epoch: str
     position: str
@@ -85,7 +85,7 @@ class StreamRecord:
 
     @classmethod
     def parse(cls, text: bytes) -> Self | None:
-        """Read ``epoch position batch JSON``; None for what the scripts take for no record, either."""
+        """Read ``epoch position batch JSON``; None for texts that the scripts do not count as a record."""
         found = _STREAM.fullmatch(text)
         if found is None:
             return None
@@ -93,10 +93,11 @@ class StreamRecord:
         return cls(epoch, position, batch, parse_fields(found[4]))
 
     def cached_indices(self) -> frozenset[str] | None:
-        """Return by which indices the stream's cache finds objects; None where it is not complete.
+        """Return the indices by which the stream's cache finds objects; None if the cache is incomplete.
 
-        Its leader says so with each commit (``cached``), once a list of its own was handed over or the leader
-        before said the same. One of 0.1.0 keeps no cache and says nothing; nor does the mark to list anew.
+        A leader writes them with each commit (``cached``), after it has handed over a list of its own, or if
+        the leader before wrote them. A leader of 0.1.0 keeps no cache and does not write them; nor does the
+        mark to list again.
         """
         names = self.about.get("cached")
         if not checkpoint_of(self.position).isdigit() or not isinstance(names, list):
@@ -104,14 +105,14 @@ class StreamRecord:
         return frozenset(name for name in names if isinstance(name, str))
 
     def moment(self, name: str) -> float | None:
-        """Return a time that was reported, seconds since the epoch; None for none."""
+        """Return a reported time, seconds since the epoch; None if there is none."""
         return moment_of(self.about.get(name))
 
     def gone_since(self, now: float) -> float | None:
-        """Return since when its leader is gone, at the server's time ``now``; None while it leads.
+        """Return since when the stream's leader is gone, at the server's time ``now``; None while it leads.
 
-        A leader commits each second. It is gone when its last commit says so, or is older than its lease; of
-        a distq 0.1.0, whose commits have no time, nothing is known.
+        A leader commits each second. It is gone if its last commit reports so, or is older than its lease.
+        The commits of distq 0.1.0 have no time: None.
         """
         seen, lease = self.moment("seen"), moment_of(self.about.get("lease"))
         if seen is not None and (self.about.get("left") or (lease is not None and now - seen > lease)):
@@ -120,7 +121,7 @@ class StreamRecord:
 
 
 def parse_fields(text: bytes | str) -> dict[str, Any]:
-    """Read what a process reports of itself as JSON; nothing where that cannot be read."""
+    """Read the JSON that a process reports about itself; an empty dict if that is unreadable."""
     try:
         fields = json.loads(text)
     except (ValueError, RecursionError):
@@ -129,17 +130,17 @@ def parse_fields(text: bytes | str) -> dict[str, Any]:
 
 
 def moment_of(value: object) -> float | None:
-    """Return a number of seconds that was reported, a time or a duration; None for anything else."""
+    """Return a reported number of seconds, a time or a duration; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return float(value) if 0 <= value < _LATEST else None
 
 
 def count_of(value: object) -> int:
-    """Return a whole number that was reported; 0 for anything else."""
+    """Return a reported whole number; 0 for any other value."""
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
 
 def words_of(value: object) -> str | None:
-    """Return a text that was reported, as UTF-8 can hold it; None for anything else."""
+    """Return a reported text, in a form that UTF-8 can hold; None for any other value."""
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else None

@@ -1,4 +1,4 @@
-"""What a URL says of Redis: one server, a primary that Sentinels know, or a cluster."""
+"""The parts of a URL of Redis: one server, a primary that Sentinels know, or a cluster."""
 
 import re
 from dataclasses import dataclass
@@ -29,9 +29,10 @@ _SHAPES = {
 
 @dataclass(frozen=True)
 class RedisUrl:
-    """The parts of a URL; ``places`` are Sentinels, nodes of a cluster, or the one server, none of a socket.
+    """The parts of a URL; ``places`` are Sentinels, nodes of a cluster, or the one server; empty for a
+    socket.
 
-    ``options`` are redis-py's, of a connection to the first place.
+    ``options`` are redis-py's options, for a connection to the first place.
     """
 
     topology: Literal["standalone", "sentinel", "cluster"]
@@ -43,7 +44,7 @@ class RedisUrl:
     def parse(cls, url: str, name: str) -> "RedisUrl":
         """Read a URL that messages call ``name``; raise ConfigError for one that cannot work."""
         scheme, separator, _ = url.partition("://")
-        scheme = scheme if re.fullmatch(r"[a-z+]{1,16}", scheme) else ""  # else it may be half a password
+        scheme = scheme if re.fullmatch(r"[a-z+]{1,16}", scheme) else ""  # it may be half a password
         if not separator:
             raise ConfigError(f"bad {name}: no scheme. Begin it with redis:// or rediss://.")
         if scheme not in SCHEMES.replace(",", "").split():
@@ -51,7 +52,7 @@ class RedisUrl:
         topology = scheme.partition("+")[2] or "standalone"
         try:
             return cls._one(url) if topology == "standalone" else cls._many(url)
-        except (ValueError, TypeError, KeyError, RedisError):  # its words may quote a password
+        except (ValueError, TypeError, KeyError, RedisError):  # its text may quote a password
             raise ConfigError(
                 f"bad {name}: its port, database or options make no sense. "
                 f"Use {_SHAPES[topology]}, special characters percent-encoded."
@@ -88,12 +89,12 @@ def _place(text: str, port: int) -> Place:
 
 
 def _options(url: str) -> dict[str, Any]:
-    """Return redis-py's options for the URL of one server; raise what redis-py and the parts do."""
+    """Return redis-py's options for the URL of one server; raise the errors of redis-py and of urllib."""
     pool = ConnectionPool.from_url(url)
-    pool.connection_class(**pool.connection_kwargs)  # knows its options
+    pool.connection_class(**pool.connection_kwargs)  # raises for an option that it does not know
     parts = urlsplit(url)
     if parts.scheme == "unix":
-        pool.connection_kwargs["path"]  # it has one
+        pool.connection_kwargs["path"]  # raises without a path
     else:
         int(parts.path.strip("/") or 0)
     if parts.fragment or (parts.query and not parse_qsl(parts.query, strict_parsing=True)):
@@ -102,5 +103,5 @@ def _options(url: str) -> dict[str, Any]:
 
 
 def shown(places: tuple[Place, ...]) -> str:
-    """Return places as people write them."""
+    """Return places in the form that people write."""
     return ", ".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in places)

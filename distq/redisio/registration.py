@@ -1,4 +1,4 @@
-"""The name of a queue in the hash of queues that exist, by which people find it."""
+"""The name of a queue in the hash of existing queues, in which people find it."""
 
 import time
 
@@ -7,32 +7,32 @@ from distq.redisio.connection import Connection
 from distq.redisio.keys import queues_key
 
 REGISTRATION_PERIOD = 60.0
-"""Seconds after which a queue in use looks again whether it is known to people."""
+"""Seconds after which a queue in use checks again whether its name is registered."""
 
 
 class QueueRegistration:
-    """Makes a queue known, and again where a wipe took its name; shared by all stores of one handle.
+    """Registers a queue, and again after a wipe removed its name; all stores of one handle share it.
 
-    It is in no script, since that key is in another slot. Where its server is full, or is another node of a
-    cluster and down, the queue does without, and looks again.
+    No script does this, because that key is in another slot. If its server has full memory, or is another
+    node of a cluster and down, the queue works without it, and checks again.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.good_until = 0.0
-        """The monotonic time at which to look again."""
+        """The monotonic time of the next check."""
 
     def renew(self, connection: Connection) -> None:
-        """Look, and write the name where it is missing."""
+        """Check, and write the name if it is missing."""
         try:
-            if not is_registered(connection, self._name):  # full memory permits a look only
+            if not is_registered(connection, self._name):  # full memory permits this read only
                 connection.execute("HSETNX", queues_key(connection.prefix), self._name, int(time.time()))
         except RedisRefused as error:
             if "is full" not in str(error):
                 raise
             return
         except RedisUnavailable:
-            pass  # not before the period is over: each look may have to wait for it
+            pass  # not before the period is over: each check may have to wait for Redis
         self.good_until = time.monotonic() + REGISTRATION_PERIOD
 
 

@@ -1,7 +1,8 @@
-"""What each kind of process may do in Redis: the least that suffices, as a rule of Redis' ACL.
+"""The least Redis permissions that each kind of process needs, as rules of Redis' ACL.
 
-Redis judges each command of a script as its caller's own, so a role has those of its scripts, too. What it
-cannot judge is the script: who may run some may run any of the same commands on the same keys.
+Redis checks each command of a script as if the caller had sent it, so a role has the commands of its scripts,
+too. Redis cannot check which script it is: a user with a role may run any script with the same commands on
+the same keys.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,25 +23,25 @@ _ANY = "*"
 
 @dataclass(frozen=True)
 class Role:
-    """What one kind of process calls: scripts by their names, and commands beside them as ACL rules."""
+    """The calls of one kind of process: scripts by their names, and further commands as ACL rules."""
 
     scripts: tuple[str, ...]
     commands: str
     keys: Literal["queues", "elections", "logins"] = "queues"
-    """What its keys are."""
+    """The kind of its keys."""
 
     def granted(self) -> set[str]:
-        """Return all that it may run, as rules without their plus."""
+        """Return all its permissions, as rules without their plus."""
         of_scripts = [scripts.load(script).commands for script in self.scripts]
         loads = {"evalsha", "script|load"} if self.scripts else set()
         return loads.union({"info", "ping"}, self.commands.split(), *of_scripts)
 
 
 _KNOW = "hexists hget time "
-"""Whether the queue exists, its layout, the server's time."""
+"""Reads whether the queue exists, its layout, and the server's time."""
 _COUNT = "hget hlen zcard zcount zrangebyscore time "
 _HANDLE = _KNOW + _COUNT + "hsetnx zscore "
-"""What every handle of a Queue reads, and the one key that it writes by itself: its queue's name."""
+"""The reads of every handle of a Queue, and its one write outside of scripts: its queue's name."""
 _LOOK = _COUNT + (
     "hgetall hkeys hmget hscan xrange xrevrange zmscore zrange zrevrange zrevrangebyscore zscan "
 )
@@ -66,8 +67,8 @@ ROLES = {
     "candidate": Role(("election/write",), "hmget", keys="elections"),
     "login": Role((), "exists setex", keys="logins"),
 }
-"""A program that adds; the two sides of a controller; who looks; who repairs as well; a RedisLock; a
-dashboard from which people log out."""
+"""A program that only adds; the two sides of a controller; a user who only reads, and one who repairs, too;
+a RedisLock; a dashboard with logins."""
 
 
 def user_of(
@@ -94,7 +95,7 @@ def user_of(
 
 
 def _patterns(role: Role, prefix: str, queues: Sequence[str]) -> Iterator[str]:
-    """Yield what the names of its keys match; a queue's name has nothing that a pattern would interpret."""
+    """Yield patterns for the names of its keys; no queue name has a character with a meaning in patterns."""
     if role.keys != "queues":
         key = election_key if role.keys == "elections" else ended_login_key
         yield key(_ANY, prefix=prefix)

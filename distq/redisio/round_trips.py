@@ -1,8 +1,8 @@
 """Reads that share round trips, as ``asyncio`` lets coroutines share a thread.
 
-A read is a generator: it yields the commands of one round trip, receives their replies, and at its end
-returns what they mean. So it is written as if it ran alone, and the reads of a hundred queues cost as many
-round trips as those of one.
+A read is a generator: it yields the commands of one round trip, receives their replies, and finally returns
+its result. So its code looks as if it ran alone, and the reads of a hundred queues take as many round trips
+as those of one.
 """
 
 from collections.abc import Generator, Iterable, Sequence
@@ -19,21 +19,21 @@ Read = Generator[Sequence[Command], list[Any], T]
 
 
 class Pipeline(Protocol):
-    """What answers several commands in one round trip: a Connection, or Snapshots of one."""
+    """An object that runs several commands in one round trip: a Connection, or Snapshots of one."""
 
     def pipeline(self, commands: Sequence[Command], *, keep_refusals: bool = False) -> list[Any]:
         """Return the replies; raise the first error among them.
 
-        With ``keep_refusals`` that of a command alone stands, as a RedisRefused, where its reply would.
+        With ``keep_refusals`` an error of a single command is returned in its place, as a RedisRefused.
         """
 
 
 class _Shared(list[Command]):
-    """The commands of several reads, which take their refusals themselves."""
+    """The commands of several reads, which handle their refusals themselves."""
 
 
 def run(connection: Pipeline, read: Read[T]) -> T:
-    """Run a read and return its result; raise RedisError, and what the read raises."""
+    """Run a read and return its result; raise RedisError, and the errors of the read."""
     try:
         commands = next(read)
         while True:
@@ -44,7 +44,7 @@ def run(connection: Pipeline, read: Read[T]) -> T:
 
 
 def _replies(connection: Pipeline, commands: Sequence[Command]) -> list[Any]:
-    """Return the replies; what several reads ask alike, such as the workers of a queue, is asked once."""
+    """Return the replies; equal commands of several reads, such as for the workers of a queue, run once."""
     if not commands:
         return []
     asked = list(dict.fromkeys(map(tuple, commands)))
@@ -53,9 +53,9 @@ def _replies(connection: Pipeline, commands: Sequence[Command]) -> list[Any]:
 
 
 def gather(reads: Iterable[Read[T]]) -> Read[list[T]]:
-    """Run reads side by side and return their results in order; each round trip carries what all ask next.
+    """Run reads side by side and return their results in order; each round trip has the next commands of all.
 
-    What Redis refuses is raised in the read that asked for it: one that catches it harms no other.
+    A refusal is raised in the read that sent the command: if that read catches it, the others continue.
     """
     begun = list(reads)
     results: dict[int, T] = {}
@@ -77,7 +77,7 @@ def gather(reads: Iterable[Read[T]]) -> Read[list[T]]:
 
 
 def _go_on(read: Read[T], asked: Sequence[Command], replies: list[Any]) -> Sequence[Command]:
-    """Hand a read the replies to what it asked, or raise the first refusal in it; return its next."""
+    """Send a read the replies to its commands, or raise the first refusal in it; return its next commands."""
     refused = None if isinstance(asked, _Shared) else _first_refusal(replies)
     return read.send(replies) if refused is None else read.throw(refused)
 

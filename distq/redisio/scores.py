@@ -8,14 +8,14 @@ from distq.errors import InvalidPriority
 
 _ONE = 2**52
 _HIGHEST = 900
-"""Of either sign; beyond it orders would not be exact."""
+"""The highest priority, negated the lowest; beyond them orders would not be exact."""
 _FIRST_ORDER, _BEYOND_ORDERS = math.ldexp(_ONE, -_HIGHEST), math.ldexp(2 * _ONE, _HIGHEST)
 NO_SCORE = 0, 0
-"""What is read of a number that no script wrote there."""
+"""The result for a number that no script wrote."""
 
 
 def validate_priority(priority: int) -> int:
-    """Return the priority as a plain int, whatever enum it is of, since that is all that redis-py sends.
+    """Return the priority as a plain int, also for an enum: redis-py sends nothing else.
 
     Raises InvalidPriority unless it is a whole number from -900 to 900.
     """
@@ -29,7 +29,7 @@ def validate_priority(priority: int) -> int:
 
 
 def decode_order(score: bytes | float) -> tuple[int, int]:
-    """Return (priority, µs since which an item is pending) of a score in ready or dirty; zeros of no such."""
+    """Return (priority, µs since which an item is pending) of a score in ready or dirty; zeros for others."""
     number = _number(score)
     if not _FIRST_ORDER <= number < _BEYOND_ORDERS:
         return NO_SCORE
@@ -38,8 +38,8 @@ def decode_order(score: bytes | float) -> tuple[int, int]:
 
 
 def decode_orders(scores: Sequence[bytes]) -> tuple[Iterable[int], list[float]]:
-    """Return the priorities of many such scores, and since when each item is pending, seconds."""
-    numbers = list(map(float, scores))  # Redis gives no other text for a score
+    """Return the priorities of many such scores, and since when each item is pending, in seconds."""
+    numbers = list(map(float, scores))  # Redis returns no other text for a score
     if _ONE <= min(numbers) <= max(numbers) < 2 * _ONE:  # priority 0, as nearly always
         return repeat(0), [(number - _ONE) / 1e6 for number in numbers]
     decoded = list(map(decode_order, scores))
@@ -47,7 +47,7 @@ def decode_orders(scores: Sequence[bytes]) -> tuple[Iterable[int], list[float]]:
 
 
 def decode_due(score: bytes | float) -> tuple[int, int]:
-    """Return (priority, due time in µs) of a score in delayed; zeros of no such."""
+    """Return (priority, due time in µs) of a score in delayed; zeros for others."""
     number = _number(score)
     if not 0 <= number < 2 * _ONE:
         return NO_SCORE
@@ -56,32 +56,32 @@ def decode_due(score: bytes | float) -> tuple[int, int]:
 
 
 def decode_time(text: bytes | float | None) -> int | None:
-    """Return a time or a clock in µs; None of what is none, or later than the year 2112."""
+    """Return a time or a clock in µs; None if it is invalid, or later than the year 2112."""
     number = math.nan if text is None else _number(text)
     return int(number) if 0 <= number < _ONE else None
 
 
 def decode_parked(score: bytes | float) -> int | None:
-    """Return when a dead item was parked, µs; None of what is no such time.
+    """Return when a dead item was parked, µs; None if the score is invalid.
 
-    Where time may mend why, 2**52 is added to it.
+    If waiting may help, the score has 2**52 added.
     """
     number = _number(score)
     return decode_time(number - _ONE if number >= _ONE else number)
 
 
 def may_time_mend(score: bytes | float) -> bool:
-    """Return whether a dead item was parked for a reason that time may mend."""
+    """Return whether waiting may help a dead item: then it may be revived."""
     return _ONE <= _number(score) < 2 * _ONE
 
 
 def orders_of(priority: int) -> tuple[str, str]:
-    """Return the lowest score of a priority in ready or dirty and the first beyond, as Redis takes them."""
+    """Return the lowest score of a priority in ready or dirty, and the first beyond, as texts for Redis."""
     return repr(math.ldexp(_ONE, -priority)), repr(math.ldexp(2 * _ONE, -priority))
 
 
 def _number(text: bytes | float) -> float:
-    """Return the number that Redis has, NaN for other text."""
+    """Return the number as Redis has it, NaN for other text."""
     try:
         return float(text)
     except ValueError:
@@ -89,7 +89,7 @@ def _number(text: bytes | float) -> float:
 
 
 ORDERS = f"{_FIRST_ORDER!r}", f"({_BEYOND_ORDERS!r}"
-"""The least order and the first number beyond all of them, as Redis takes them."""
+"""The lowest order and the first number beyond all orders, as texts for Redis."""
 
 
 def due_by(now: float) -> int:

@@ -1,11 +1,11 @@
-"""Loads the Lua scripts and binds their inputs by the names that they give them.
+"""Loads the Lua scripts and binds their inputs by the names that the scripts use.
 
 A script names its inputs in its first lines, ``local ready, wake = KEYS[1], KEYS[2]`` and
-``local time, items = ARGV[1], { unpack(ARGV, 2) }``, a list last if at all. Callers use these
-names, so a wrong or missing one is a TypeError before Redis is asked.
+``local time, items = ARGV[1], { unpack(ARGV, 2) }``; only the last one may be a list. Callers use these
+names, so a wrong or missing one is a TypeError before the call is sent.
 
-Around each script of a queue is ``lua/traced/script.lua``, which writes the trace: so no script forgets it,
-whatever it returns and where.
+``lua/traced/script.lua`` surrounds each script of a queue, and writes the trace: so no script can omit it,
+whichever value it returns and where.
 """
 
 import hashlib
@@ -22,20 +22,20 @@ Argument = str | bytes | int | float
 _INCLUDE = re.compile(r"^[ ]*--- @include (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"(?:-- .*\n)+")
 _READS_TRACE = "\ntraced = "
-"""In a script that reads of ``meta`` whether it is traced, with what else it reads there."""
+"""The text by which a script shows that it reads from ``meta`` itself whether it is traced."""
 _HEADER_ENDS = "\nlocal call = redis.call\n"
 _DECLARATION = re.compile(r"^local ([\w, ]+) =((?:.|\n(?!local))*)", re.MULTILINE)
 _COMMAND = re.compile(r"""(?:call\(|(?<!return )\{ )'([A-Z]+)'""")
-"""A command that is called, or that a table begins with for a later call."""
+"""A command that is called, or with which a table for a later call begins."""
 _OPTIONAL = frozenset({"link", "wants_links"})
-"""Inputs that are empty where the caller says nothing: most calls have no spans."""
+"""Inputs that are empty unless the caller gives them: most calls have no spans."""
 
 _INPUT = re.compile(r"(KEYS|ARGV)\[(\d+)\]|unpack\((ARGV), (\d+)\)")
 
 
 @dataclass(frozen=True)
 class Script:
-    """One operation on a queue, atomic."""
+    """One atomic operation on a queue."""
 
     name: str
     source: str
@@ -46,20 +46,20 @@ class Script:
 
     @cached_property
     def commands(self) -> frozenset[str]:
-        """Return the commands of Redis that it may call, in small letters."""
+        """Return the Redis commands that the script may call, in small letters."""
         return frozenset(command.lower() for command in _COMMAND.findall(self.source))
 
     @cached_property
     def asks(self) -> str:
-        """Return the text by which a trace names its arguments."""
+        """Return a short hash of the names of its arguments, for its entries in a trace."""
         return _asks(self.arguments)
 
     def bind(self, key: Callable[[str], str], inputs: Mapping[str, object]) -> list[Argument]:
-        """Return what follows the script in EVALSHA: the number of keys, the keys, the arguments."""
+        """Return the arguments of EVALSHA after the hash: the number of keys, the keys, the arguments."""
         return [*self.keys_by(key), *self.values_of(inputs)]
 
     def keys_by(self, key: Callable[[str], str]) -> list[Argument]:
-        """Return the part of that which is the same in each call on one queue."""
+        """Return the part of these that is the same in each call on one queue."""
         return [str(len(self.keys)), *map(key, self.keys)]
 
     def values_of(self, inputs: Mapping[str, Any]) -> Sequence[Argument]:
@@ -76,7 +76,7 @@ class Script:
 
     @cached_property
     def _in_order(self) -> Callable[[Mapping[str, Any]], Sequence[Any]]:
-        """Pick the arguments out of the inputs, in one step of C where there are several."""
+        """Return a function that orders the inputs; with several, one step of C."""
         if len(self.arguments) > 1:
             return itemgetter(*self.arguments)
         return lambda inputs: [inputs[name] for name in self.arguments]
@@ -91,7 +91,7 @@ def load(name: str) -> Script:
     """Read ``lua/<name>.lua`` with its includes."""
     source = _read(f"{name}.lua", including=())
     keys, arguments, last_is_list = _inputs(source)
-    if "/" not in name:  # a queue's
+    if "/" not in name:  # a script of a queue
         keys = tuple(dict.fromkeys((*keys, "meta", "trace")))
         source = _traced(name, source, keys).replace("ASKS", _asks(arguments))
     sha = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
@@ -114,7 +114,7 @@ def _read(file: str, including: tuple[str, ...]) -> str:
 
 
 def _traced(name: str, source: str, keys: tuple[str, ...]) -> str:
-    """Return a script that leaves an entry in the trace, while there is one."""
+    """Return a script that writes an entry while a trace is on."""
     around = _read("traced/script.lua", including=())
     if _READS_TRACE in source:
         around = around.replace("local traced = call('HGET', meta, 'trace')", "local traced")

@@ -1,8 +1,8 @@
-"""Which server is the primary: what Sentinels say, asked for each connection, and every second of use.
+"""The primary, from the answers of Sentinels, for each new connection and every second of use.
 
-So whoever connects follows a failover: the pool, the connection that sleeps, the heartbeats' own. Sentinels
-demote the old primary some ten seconds after they promoted another; what it takes until then is lost, so
-nobody relies on being told by it.
+So every connection follows a failover: those of the pool, the one that sleeps, and those of heartbeats.
+Sentinels demote the old primary some ten seconds after they have promoted another one. Writes that it accepts
+until then are lost, so distq does not wait for it to refuse them.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ _REFUSED = re.compile(
 
 
 _PERIOD = 1.0
-"""Seconds for which an answer of the Sentinels is taken for true."""
+"""Seconds for which an answer of the Sentinels counts."""
 
 
 class Sentinels:
-    """The Sentinels of one service, the one that was right last first."""
+    """The Sentinels of one service; the one with the last right answer comes first."""
 
     def __init__(
         self, places: Sequence[Place], service: str, open_connection: Callable[[Place], AbstractConnection]
@@ -39,7 +39,7 @@ class Sentinels:
         self._ask_again_at = 0.0
 
     def latest(self) -> Place | None:
-        """Return where the primary was a second ago; None where no Sentinel has said so yet."""
+        """Return the primary as of a second ago; None if no Sentinel has named one yet."""
         began = time.monotonic()
         if began >= self._ask_again_at:
             self._ask_again_at = began + _PERIOD  # other threads need not wait for the answer
@@ -50,7 +50,7 @@ class Sentinels:
         return self._latest
 
     def primary(self) -> Place:
-        """Return where the primary is; raise UnknownPlace where no Sentinel says so."""
+        """Return the primary; raise UnknownPlace if no Sentinel names one."""
         causes: list[str] = []
         n_refused = n_answers = 0
         for place in self._places:
@@ -76,7 +76,7 @@ class Sentinels:
         )
 
     def distrust(self) -> None:
-        """Ask another Sentinel first from now on: what this one called the primary is none."""
+        """Ask another Sentinel first from now on: this one named a server that is no primary."""
         first, *others = self._places
         self._places = (*others, first)
 
@@ -92,7 +92,7 @@ class Sentinels:
 
 
 def following(connection_class: type[AbstractConnection]) -> type[AbstractConnection]:
-    """Return a class of connections that ask the Sentinels where to connect, each time."""
+    """Return a class of connections that ask the Sentinels for the primary each time they connect."""
 
     class PrimaryConnection(connection_class):  # type: ignore[misc, valid-type]
         def __init__(self, *, sentinels: Sentinels, **options: Any) -> None:

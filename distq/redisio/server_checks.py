@@ -1,4 +1,4 @@
-"""What distq requires of a Redis server: checked at the first use, reported in full by ``distq check``."""
+"""The requirements on a Redis server: checked at the first use, reported in full by ``distq check``."""
 
 import hashlib
 import logging
@@ -22,7 +22,7 @@ _OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 
 
 def enforce(execute: Execute, address: Address) -> None:
-    """Raise ConfigError for a server that takes no work, or loses or evicts it; warn of TLS in name only."""
+    """Raise ConfigError if a server accepts no writes, or loses or evicts data; warn of TLS in name only."""
     if unverified := _unverified(address):
         _logger.warning("%s", unverified)
     try:
@@ -46,7 +46,7 @@ def enforce(execute: Execute, address: Address) -> None:
 
 
 def findings(execute: Execute, address: Address) -> list[str]:
-    """Return one line a finding, ``OK``, ``WARN`` or ``FAIL`` first."""
+    """Return one line per finding, which begins with ``OK``, ``WARN`` or ``FAIL``."""
     try:
         info = _info(execute)
         if unfit := _unfit(info, execute, address):
@@ -57,7 +57,7 @@ def findings(execute: Execute, address: Address) -> list[str]:
 
 
 def _unfit(info: dict[str, str], execute: Execute, address: Address) -> str | None:
-    """Return why no queue can live on such a server, None where one can."""
+    """Return why no queue can use such a server, None if a queue can."""
     if _mode(info) == "sentinel":
         return a_sentinel(address)
     if info.get("role") == "slave" and address.url.topology != "standalone":
@@ -75,20 +75,20 @@ def _unfit(info: dict[str, str], execute: Execute, address: Address) -> str | No
 
 
 def _without_slot(execute: Execute, address: Address) -> str | None:
-    """Return what is missing on a node of a cluster that does not serve the slot of our first key."""
+    """Return the finding for a node of a cluster that does not serve the slot of our first key."""
     try:
         execute("HGET", queues_key(address.prefix), "")
     except RedisError as error:
-        node, said = f"Redis at {address.where} is a node of a cluster", error.__context__
-        if "slot not served" in str(said):
+        node, refusal = f"Redis at {address.where} is a node of a cluster", error.__context__
+        if "slot not served" in str(refusal):
             return f"{node} without slots. Assign all slots to it, or use a standalone Redis."
-        if isinstance(said, MovedError):
+        if isinstance(refusal, MovedError):
             return f"{node}, and other nodes have slots that are needed. Use redis+cluster://{address.where}."
     return None
 
 
 def _unverified(address: Address) -> str | None:
-    """Return what it means that the URL takes any certificate, None where it does not."""
+    """Return the finding for a URL that accepts any certificate, None for other URLs."""
     if address.options.get("ssl_cert_reqs") not in {"none", ssl.CERT_NONE}:
         return None
     return (
@@ -122,7 +122,7 @@ def _of_server(info: dict[str, str], address: Address) -> Iterator[str]:
 
 
 def _of_permissions(execute: Execute, address: Address) -> Iterator[str]:
-    """Try what the workers do, on no data of theirs: scripts by their hash, or else sent whole."""
+    """Try the calls of workers, without their data: scripts by their hash, or else by their source."""
     by_hash = _may(execute, "SCRIPT", "LOAD", _NOTHING) and _may(execute, "EVALSHA", _NOTHING_SHA, 0)
     if by_hash or _may(execute, "EVAL", _NOTHING, 0):
         yield f'OK    user "{address.user}" may run scripts'

@@ -1,4 +1,4 @@
-"""The servers behind one Connection, each with its pool, and which of them serves a key."""
+"""The servers behind one Connection, each with its pool, and the choice of the server for a key."""
 
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -15,26 +15,26 @@ from distq.redisio.redis_url import Place
 
 @dataclass(frozen=True)
 class Server:
-    """One server, or the primary that Sentinels know, and the connections to it."""
+    """One server, or the primary that Sentinels know, and its connections."""
 
     address: Address
     pool: Pool = field(compare=False)
 
 
 class Servers(Protocol):
-    """Where the keys are."""
+    """The servers that have the keys."""
 
     def of(self, key: str) -> Server:
-        """Return the server of a key; raise the error of redis-py where no server knows it."""
+        """Return the server of a key; raise redis-py's error if no server knows it."""
 
     def all(self) -> list[Server]:
-        """Return every primary that there is."""
+        """Return all primaries."""
 
     def redirected(self, error: AskError, by: Server) -> Server:
-        """Return the server that one names in its stead; raise the error where no client can follow it."""
+        """Return the server to which another one redirects; raise the error if this is not possible."""
 
     def failed(self, server: Server | None, error: Exception) -> None:
-        """Learn what an error says of who serves what."""
+        """Update the map of servers after an error."""
 
     def disconnect(self) -> None:
         """Close the connections that no call uses."""
@@ -46,7 +46,7 @@ def servers_of(address: Address, timeout: float) -> Servers:
 
 
 class OneServer:
-    """All keys are on one server, be it another one after a failover. See ``Servers``."""
+    """All keys are on one server, which a failover may replace. See ``Servers``."""
 
     def __init__(self, address: Address, timeout: float) -> None:
         self._timeout = timeout
@@ -55,11 +55,11 @@ class OneServer:
         self._primary = address.primary()
 
     def of(self, key: str) -> Server:  # noqa: ARG002
-        """Return the server; another one as soon as the Sentinels say so, though the old one answers."""
+        """Return the server; after a failover the new primary, even while the old one still answers."""
         server = self._server
         if self._moves and (primary := server.address.primary()) != self._primary:
             self._server = Server(server.address, server.address.pool(self._timeout))
-            self._primary = primary  # last: what an interrupt breaks off is done by the next call
+            self._primary = primary  # last: if this is interrupted, the next call does it again
             server.pool.disconnect()
         return self._server
 
@@ -68,11 +68,11 @@ class OneServer:
         return [self._server]
 
     def redirected(self, error: AskError, by: Server) -> Server:  # noqa: ARG002
-        """Raise the error: who gave one address meant it."""
+        """Raise the error: a configured address is used as it is."""
         raise error
 
     def failed(self, server: Server | None, error: Exception) -> None:  # noqa: ARG002
-        """Leave a demoted primary: the same name may lead to another one by now."""
+        """Leave a demoted primary: its name may lead to another server by now."""
         if is_read_only(error):
             self._server.pool.disconnect()
             self._server.address.distrust()
@@ -103,7 +103,7 @@ class _Cluster:
         return self._node(place)
 
     def failed(self, server: Server | None, error: Exception) -> None:
-        if isinstance(error, redis.exceptions.TryAgainError):  # its slot is between two nodes
+        if isinstance(error, redis.exceptions.TryAgainError):  # its slot is moving between two nodes
             return
         if is_read_only(error) and server is not None:
             server.pool.disconnect()

@@ -1,9 +1,8 @@
-"""Sleeping until a queue has work, without polling and without server timeouts.
+"""Sleeping until a queue has work, without polling and without timeouts of the server.
 
-A blocking pop with a timeout is answered up to 100 ms late by a quiet server, so the
-time is kept here and the pop ended by CLIENT UNBLOCK, or where there is no CLIENT by closing
-its connection. A token owns nothing: one that is lost with a connection costs a delay, since
-the fleet polls as well.
+A quiet server answers a blocking pop with a timeout up to 100 ms late. So this module keeps the time, and
+CLIENT UNBLOCK ends the pop; without a CLIENT command, the connection is closed. A token owns nothing: one
+that is lost with a connection costs a delay only, because the fleet also polls.
 """
 
 import contextlib
@@ -25,13 +24,13 @@ from distq.errors import RedisError
 from distq.redisio.connection import Argument, Connection
 
 _AFTER_TROUBLE = 1.0
-"""Seconds to sleep where Redis does not answer; the next turn says so to the caller."""
+"""Seconds to sleep while Redis does not answer; the next turn raises the error for the caller."""
 
 _PARTING = 0.5
-"""Seconds that Redis gets to end the pop of a sleeper that is to sleep no more, and to answer behind it."""
+"""Seconds that Redis gets to end the pop of a sleeper that must end, and to answer the command behind it."""
 
 _LONGEST = 86400.0
-"""Seconds that one sleep lasts at most; poll knows no infinity."""
+"""The most seconds of one sleep: poll accepts no infinity."""
 
 _ANSWER_TIME = 0.02
 """Seconds between tries to end a pop."""
@@ -44,7 +43,7 @@ class FollowUp:
 
     command: Sequence[Argument]
     reply: Any = None
-    """None until Redis has answered, and where it refused."""
+    """None until Redis has answered, and if it refused."""
 
 
 class Sleeper:
@@ -61,13 +60,13 @@ class Sleeper:
         self._is_asleep = False
         """Whether a thread sleeps on Redis for all. Only that thread uses the connection then."""
         self._wake_at = math.inf
-        """The latest time of the next turn: the earliest that any thread's last turn returned."""
+        """The latest time of the next turn: the earliest that the last turns of the threads returned."""
         self._interrupts = self._met = 0
-        """How many interrupts there were, and how many of them met a wait. Others end the next one."""
+        """How many interrupts there were, and how many of them ended a wait. The others end the next one."""
         self._ended = self._is_closing = False
         self._blocking: AbstractConnection | None = None
         self._has_answer = False
-        """Whether the last pop on this connection was answered, and the answer not read yet."""
+        """Whether the last pop on this connection was answered, and the answer is not read yet."""
         self._client_id = 0
         self._pipe: _Pipe | None = None
 
@@ -79,11 +78,11 @@ class Sleeper:
         for_work: bool = True,
         follow_up: Callable[[], FollowUp | None] = lambda: None,
     ) -> None:
-        """Wait until a token comes, an interrupt, or ``at_most`` seconds went by.
+        """Wait until a token comes, ``interrupt`` is called, or ``at_most`` seconds have passed.
 
         After ``seconds`` at the latest one thread wakes and makes a turn for all. Without ``for_work`` other
-        processes get the tokens. The thread that sleeps on Redis sends what ``follow_up`` returns behind its
-        pop; Redis runs it whatever ends the pop, but a lost connection.
+        processes get the tokens. The thread that sleeps on Redis sends the command of ``follow_up`` behind
+        its pop; Redis runs it however the pop ends, unless the connection is lost.
         """
         leaves_at = math.inf if at_most is None else time.monotonic() + at_most
         with self._changed:
@@ -93,7 +92,7 @@ class Sleeper:
             while self._is_asleep and not self._is_over(met) and time.monotonic() < leaves_at:
                 self._changed.wait(min(leaves_at - time.monotonic(), threading.TIMEOUT_MAX))
             if sleeps := not (self._is_asleep or self._is_over(met)):
-                self._wake_within(seconds)  # the turn that was due may have been made
+                self._wake_within(seconds)  # another thread may have made the turn that was due
                 self._is_asleep = True
 
         def until() -> float:
@@ -116,7 +115,7 @@ class Sleeper:
             self._changed.notify_all()
 
     def end(self) -> None:
-        """End all waits, now and from now on; a sleep ends soon though Redis may not answer."""
+        """End all waits, now and from now on; a sleep ends soon even if Redis does not answer."""
         self._ended = True
         self.interrupt()
 
@@ -129,7 +128,7 @@ class Sleeper:
                 self._release()
 
     def leave_to_parent(self) -> None:
-        """Close the copy of its connection in the child of a fork: else its pop outlives a killed parent."""
+        """Close its connection in the child of a fork: otherwise its pop outlives a killed parent."""
         self._disconnect()
 
     # The threads
@@ -188,7 +187,7 @@ class Sleeper:
         self, pipe: "_Pipe", until: Callable[[], float], follow_up: Callable[[], FollowUp | None]
     ) -> None:
         blocking = self._blocking or self._connect()
-        if self._has_answer:  # it woke the thread that slept before, whose turn waits for nothing
+        if self._has_answer:  # it woke the thread that slept before, for whose turn no wait is needed
             self._has_answer = False
             blocking.read_response()
         pop, behind = ("BLPOP", self._wake_key, "0"), follow_up()
@@ -209,17 +208,17 @@ class Sleeper:
             self._read_reply(blocking, behind)
 
     def _read_reply(self, blocking: AbstractConnection, behind: FollowUp) -> None:
-        """Read the reply of what followed the pop, unless Redis holds it back and all sleeps have ended."""
+        """Read the reply of the command behind the pop, unless Redis delays it and all sleeps have ended."""
         if self._ended and not blocking.can_read(_PARTING):
             self._disconnect()
             return
-        with contextlib.suppress(redis.ResponseError):  # its caller sends it again, and learns why
+        with contextlib.suppress(redis.ResponseError):  # its caller sends it again, and gets the error
             behind.reply = blocking.read_response()
 
     def _unblock(self, answer: int) -> None:
         """Let Redis end the pop."""
         connection = self._connection.with_timeout(_PARTING) if self._ended else self._connection
-        for _ in range(_TRIES):  # the pop may arrive after the first of them
+        for _ in range(_TRIES):  # the pop may arrive after the first UNBLOCK
             connection.execute("CLIENT", "UNBLOCK", self._client_id, near=self._wake_key)
             if _readable(_ANSWER_TIME, answer):
                 break
@@ -230,7 +229,7 @@ class Sleeper:
         self._blocking = blocking = self._connection.dedicated(self._wake_key)
         blocking.send_command("CLIENT", "ID")
         self._client_id = 0
-        with contextlib.suppress(redis.ResponseError):  # some servers have no such command, for us or at all
+        with contextlib.suppress(redis.ResponseError):  # the server may lack this command, or deny it
             self._client_id = blocking.read_response()
         return blocking
 
@@ -241,7 +240,7 @@ class Sleeper:
 
 
 class _Pipe:
-    """A pipe by which other threads reach one that sleeps on a connection."""
+    """A pipe by which other threads wake a thread that sleeps on a connection."""
 
     def __init__(self) -> None:
         self._read_end, self._write_end = os.pipe()
@@ -251,11 +250,11 @@ class _Pipe:
 
     def write(self) -> None:
         """Let the thread that sleeps look again until when it does."""
-        with contextlib.suppress(OSError):  # a full pipe wakes anyway
+        with contextlib.suppress(OSError):  # a full pipe wakes the thread anyway
             os.write(self._write_end, b"!")
 
     def rest(self, until: Callable[[], float], *sources: int) -> bool:
-        """Sleep until the monotonic time ``until``; return whether a source had something to read before."""
+        """Sleep until the monotonic time ``until``; return whether a source became readable before."""
         while (left := until() - time.monotonic()) > 0:
             readable = _readable(left, self._read_end, *sources)
             if not readable.isdisjoint(sources):
@@ -273,13 +272,13 @@ def _descriptor(connection: AbstractConnection) -> int:
 
 
 def _readable(seconds: float, *descriptors: int) -> set[int]:
-    """Return those that have something to read, as soon as there are any or ``seconds`` went by."""
-    poll = select.poll()  # select itself takes no descriptors above 1023
+    """Return the readable descriptors, once there are any or ``seconds`` have passed."""
+    poll = select.poll()  # select accepts no descriptors above 1023
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
     seconds = min(seconds, _LONGEST)
     found = poll.poll(int(seconds * 1000))
-    if not found:  # it counts in ms
+    if not found:  # poll counts in ms
         time.sleep(seconds % 0.001)
         found = poll.poll(0)
     return {descriptor for descriptor, _ in found}

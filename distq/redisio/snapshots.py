@@ -1,7 +1,8 @@
-"""Reads that see one moment: all that one round trip asks is one command, a script that runs the reads.
+"""Reads that see one moment: all reads of one round trip are one command, a script that runs them.
 
-So what a page shows together was true together, and looking costs a busy server a few commands whatever
-the page holds. Redis judges each read of the script as the caller's own: who may only look changes nothing.
+So all values on a page are of the same moment, and a page of any size costs a busy server a few commands.
+Redis checks each read of the script as if the caller had sent it: a user with read permissions only cannot
+change data.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from distq.redisio.limits import READS_AT_ONCE
 
 
 class Snapshots:
-    """A Connection for reads alone; where scripts are not allowed, or in a cluster, it only pipelines."""
+    """A Connection for reads only; if scripts are not permitted, or in a cluster, it only pipelines."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -25,7 +26,7 @@ class Snapshots:
     def pipeline(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool = False) -> list[Any]:
         """Return the replies; each thousand of them is as of one moment. Raises RedisError.
 
-        ``keep_refusals`` as of a Connection.
+        ``keep_refusals`` as for a Connection.
         """
         if self._by_script:
             try:
@@ -33,7 +34,7 @@ class Snapshots:
             except RedisRefused as error:
                 if not is_denied(error):
                     raise
-                self._by_script = False  # the user was made for a distq that looked without a script
+                self._by_script = False  # the user was made for a distq that read without a script
         return self._connection.pipeline(commands, keep_refusals=keep_refusals)
 
     def _at_once(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool) -> list[Any]:
@@ -50,5 +51,5 @@ class Snapshots:
         keys = list(dict.fromkeys(command[1] for command in commands if len(command) > 1))
         words = chain.from_iterable((len(command), *command) for command in commands)
         replies = self._connection.evaluate(script.source, script.sha, [len(keys), *keys, *words])
-        named = (wrong_type.told(reply, command) for reply, command in zip(replies, commands, strict=True))
+        named = (wrong_type.explain(reply, command) for reply, command in zip(replies, commands, strict=True))
         return self._connection.typed(list(named))

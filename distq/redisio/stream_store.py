@@ -1,4 +1,4 @@
-"""How far a watched resource was handed over to a queue: its record, its known set, its commits."""
+"""The progress of a watched resource in a queue: its record, its known set, its commits."""
 
 import re
 import secrets
@@ -19,7 +19,7 @@ from distq.redisio.round_trips import run
 from distq.redisio.stream_keys import StreamKeys
 
 _GLOB = re.compile(r"[*?\[\]\\]")
-"""What a pattern of Redis' SCAN means something else by."""
+"""Characters with a meaning in a pattern of Redis' SCAN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,28 +31,28 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Fenced:
-    """A later leader, of ``epoch``, has committed: nothing was done."""
+    """A later leader, of ``epoch``, has committed: nothing changed."""
 
     epoch: str
 
 
 @dataclass(frozen=True, slots=True)
 class Mismatch:
-    """Another batch was the last one, or none; the stream is at ``position``: nothing was done."""
+    """The stream's last batch is another one, or none; the stream is at ``position``: nothing changed."""
 
     position: str
 
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """What finds the cached objects is too much for one step: nothing was done."""
+    """The index terms of the cached objects are too many for one step: nothing changed."""
 
 
 class StreamStore:
     """One stream of one queue.
 
-    With ``fair_by`` its first call makes the queue fair; where a user or another program said otherwise
-    before, that is logged.
+    With ``fair_by`` its first call makes the queue fair; if a user or another program set another value
+    before, it logs the difference.
     """
 
     def __init__(self, connection: Connection, queue: str, stream: str, *, fair_by: str = "") -> None:
@@ -60,15 +60,15 @@ class StreamStore:
         self._store = StreamKeys(connection, queue, stream, fair_by=fair_by)
 
     def load(self) -> StreamRecord | None:
-        """Return the stream's record, None where nothing was ever committed."""
+        """Return the stream's record, None if there was no commit."""
         (text,) = self._store.read(("HGET", "streams", self.stream))
         return None if text is None else StreamRecord.parse(text)
 
     def commit(self, commit: Commit) -> Committed | Fenced | Mismatch | TooLarge:
-        """Carry it out, or do nothing where another batch or a later leader came in between.
+        """Commit, or do nothing if another batch or a later leader came in between.
 
-        Nothing is done, too, where what finds several cached objects by their indexes has more than
-        TERMS_LIMIT bytes: commit fewer at a time. Raises what ``Commit.inputs`` raises.
+        It also does nothing if the index terms of several cached objects have more than TERMS_LIMIT bytes:
+        commit fewer at a time. Raises the errors of ``Commit.inputs``.
         """
         kind, detail = self._store.run("commit", stream=self.stream, **commit.inputs())
         if kind == b"FENCED":
@@ -78,10 +78,10 @@ class StreamStore:
         return Mismatch(text_of(detail)) if kind == b"MISMATCH" else Committed(detail)
 
     def list_all(self) -> bool:
-        """Make its leader list and enqueue everything; return False where nothing was ever committed.
+        """Make its leader list and enqueue all objects; return False if there was no commit.
 
-        The stream's leader finds that another batch than its own was the last, and begins anew from here.
-        The cache is empty until then.
+        The leader finds that the stream's last batch is not its own, and starts again from here. The cache is
+        empty until then.
         """
         while (record := self.load()) is not None:
             mark = Commit(
@@ -102,35 +102,36 @@ class StreamStore:
         return self._store.connection.now()
 
     def known(self) -> Iterator[tuple[str, str]]:
-        """Yield what was handed over of each object; an object may come twice."""
+        """Yield the last state handed over of each object; an object may come twice."""
         return chain.from_iterable(self.known_pages())
 
     def known_pages(self) -> Iterator[list[tuple[str, str]]]:
-        """Yield the same some thousand objects at a time, as they are when asked for."""
+        """Yield the same about a thousand objects at a time, as of the moment of each read."""
         for pairs in queue_reads.scan(self._store, "known", count=BATCH_LIMIT):
             yield [(text_of(name), text_of(value)) for name, value in pairs]
 
     def known_count(self) -> int:
-        """Return of how many objects something is known."""
+        """Return the number of known objects."""
         return int(self._store.read(("HLEN", "known"))[0])
 
     def known_of(self, objects: Sequence[str]) -> list[str | None]:
-        """Return what was handed over of some objects, None for those never seen."""
+        """Return the last state handed over of some objects, None for those never handed over."""
         if not objects:
             return []
         (values,) = self._store.read(("HMGET", "known", *map(bytes_of, objects)))
         return [None if value is None else text_of(value) for value in values]
 
     def parked_names(self, parked_as: str) -> Iterator[list[str]]:
-        """Yield the names of objects that are dead with this before them; one may come twice."""
+        """Yield the names of the objects that are dead under this prefix; one may come twice."""
         prefix, match = bytes_of(parked_as), _GLOB.sub(r"\\\g<0>", parked_as) + "*"
         for pairs in queue_reads.scan(self._store, "failures", match=match):
             yield [text_of(item[len(prefix) :]) for item, _ in pairs]
 
     def handed_over(self, objects: Sequence[str]) -> list[CachedObject]:
-        """Return of some objects those that the cache has in the version that was handed over last.
+        """Return those objects whose version in the cache is the one that was handed over last.
 
-        Left out is what the fleet wrote since, what is too large, and what is known of no list or event.
+        This leaves out later writes of the fleet, objects that are too large, and objects that no list or
+        event had.
         """
         if not objects:
             return []
@@ -145,7 +146,7 @@ class StreamStore:
         ]
 
     def cached_of(self, objects: Sequence[str]) -> list[CachedObject]:
-        """Return of some objects those that the cache has, also where the fleet put them there."""
+        """Return those of some objects that are in the cache, also if the fleet put them there."""
         if not objects:
             return []
         fields = [*map(bytes_of, objects)]
@@ -153,7 +154,7 @@ class StreamStore:
         return [each for each in map(object_of, fields, records) if each is not None]
 
     def cached_names(self) -> Iterator[list[str]]:
-        """Yield the names of the cached objects in their order, a thousand at most at a time."""
+        """Yield the names of the cached objects in their order, at most a thousand at a time."""
         return cached_names(self._store)
 
 

@@ -1,20 +1,20 @@
-"""The trace of a queue: what each script was asked and what it answered, while somebody wants to know.
+"""The trace of a queue: the arguments and the reply of each script call, while a user traces the queue.
 
-Each script appends its entry in the step in which it does what it does (``lua/traced/script.lua``), so the
-order of the entries is that of what happened. An entry is JSON:
+Each script appends its entry in the same step as its changes (``lua/traced/script.lua``), so the entries are
+in the order of the changes. An entry is JSON:
 
     call        the script
-    asks        the encoded names of its arguments, which are others in another version of it
-    at          the server's time that it went by, µs, as text; not of those that ask for no time
-    args        what it was asked, in the order in which the script names it
-    reply       what it answered
-    due         items whose delay was found to have ended
-    revived     items that had been dead for long enough
+    asks        a hash of the names of its arguments, which differs if another version has other arguments
+    at          the server's time that the script used, µs, as text; absent if it reads no time
+    args        its arguments, in the script's order
+    reply       its reply
+    due         items whose delay had ended
+    revived     items that were revived
     taken_back  [item, session, how] of items of lapsed sessions: released, crashed or parked
-    cut         how many bytes it would have had, in place of what was asked and answered
-    match       of which items alone something was to be noted
+    cut         the size of the entry in bytes, in place of arguments and reply, if it was too long
+    match       the pattern of the items to which the trace is restricted
 
-It is plain JSON with one exception: bytes that are no UTF-8 are in it as they are.
+It is plain JSON with one exception: bytes that are not UTF-8 are in it as they are.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,11 +28,11 @@ from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import parse_fields, words_of
 
 KEPT = 24 * 3600.0
-"""Seconds for which entries stay once the trace has ended."""
+"""Seconds for which entries stay after the end of a trace."""
 
 
 class TakenBack(NamedTuple):
-    """An item of a session that had lapsed or closed, and what became of it: released, crashed or parked."""
+    """An item of a session that had lapsed or closed, and its new state: released, crashed or parked."""
 
     item: bytes
     session: int
@@ -41,11 +41,11 @@ class TakenBack(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TracedCall:
-    """One call of a script. ``at_us`` None: it asked for no time. ``cut``: all but these was too long.
+    """One call of a script. ``at_us`` is None if it reads no time; ``cut`` is above 0 if it was too long.
 
-    ``script`` is "" where another version of distq noted it, whose arguments mean something else.
+    ``script`` is "" if another version of distq wrote the entry: its arguments have other meanings.
 
-    With a ``match`` it names others beside the items that match, of which nothing else is noted.
+    With a ``match``, the call may also name items that do not match, about which other entries are missing.
     """
 
     id: str
@@ -61,7 +61,7 @@ class TracedCall:
 
     @classmethod
     def parse(cls, entry_id: bytes, text: bytes) -> "TracedCall":
-        """Read an entry; what somebody else wrote there is one of no script."""
+        """Read an entry; a text of another program becomes an entry without a script."""
         fields = parse_fields(text_of(text))
         at, taken_back = fields.get("at"), _in_bytes(fields.get("taken_back") or [])
         return cls(
@@ -72,23 +72,23 @@ class TracedCall:
             reply=_in_bytes(fields.get("reply")),
             due=_in_bytes(fields.get("due") or []),
             revived=_in_bytes(fields.get("revived") or []),
-            taken_back=[TakenBack(item, int(who), how.decode()) for item, who, how in taken_back],
+            taken_back=[TakenBack(item, int(session), how.decode()) for item, session, how in taken_back],
             cut=int(fields.get("cut", 0)),
             match=words_of(fields.get("match")) or "",
         )
 
     @property
     def moment(self) -> float:
-        """Return when it happened, seconds since the epoch by the server's clock."""
+        """Return the time of the call, seconds since the epoch by the server's clock."""
         return self.at_us / 1e6 if self.at_us is not None else int(self.id.partition("-")[0]) / 1e3
 
     def tells_of(self, item: bytes) -> bool:
-        """Return whether what is noted of an item is all that there was."""
+        """Return whether the trace has all calls about an item."""
         return not self.match or matches(item, bytes_of(self.match))
 
     @property
     def inputs(self) -> Mapping[str, Any]:
-        """Return what the script was asked by the names that it has for it; a list last if at all."""
+        """Return the arguments by the script's names for them; only the last one may be a list."""
         script = scripts.load(self.script)
         if not script.last_is_list:
             return dict(zip(script.arguments, self.args, strict=True))
@@ -105,10 +105,10 @@ def switch_on(
     max_bytes: int = TRACE_BYTES,
     match: str = "",
 ) -> float:
-    """Let scripts leave entries for so long; return when that ends, seconds since the epoch.
+    """Trace the queue for some seconds; return when the trace ends, seconds since the epoch.
 
-    Of at most ``longest`` bytes each, and ``limit`` entries or ``max_bytes`` together, the newest. ``match``
-    restricts it to items, see ``matches``.
+    It keeps the newest entries of at most ``longest`` bytes each: at most ``limit``, and ``max_bytes``
+    together. ``match`` restricts it to items, see ``matches``.
     """
     microseconds = {"duration": round(seconds * 1e6), "kept": round(KEPT * 1e6)}
     bounds = {"limit": limit, "longest": longest, "max_bytes": max_bytes}
@@ -116,7 +116,7 @@ def switch_on(
 
 
 def matches(item: bytes, match: bytes) -> bool:
-    """Return whether an item is what ``match`` says, in which ``*`` matches any bytes, in linear time."""
+    """Return whether an item matches ``match``, in which ``*`` is any bytes, in linear time."""
     first, *rest = match.split(b"*")
     if not rest:
         return item == match
@@ -132,12 +132,12 @@ def matches(item: bytes, match: bytes) -> bool:
 
 
 def switch_off(store: QueueStore) -> None:
-    """Let scripts leave no more entries; those that are there stay for a day."""
+    """End the trace; its entries stay for a day."""
     store.run("trace", duration=0, limit=0, longest=0, kept=0, max_bytes=0, match="")
 
 
 def entries(store: QueueStore, since: str = "-") -> Iterator[TracedCall]:
-    """Yield what is there, from an entry on, in the order in which it happened."""
+    """Yield the entries, from ``since`` on, in the order of the calls."""
     while True:
         (page,) = store.read(("XRANGE", "trace", since, "+", "COUNT", SCAN_LIMIT))
         for entry_id, fields in page:
@@ -158,7 +158,7 @@ def _known(script: str, asks: object) -> str:
 
 
 def _in_bytes(value: Any) -> Any:
-    """Return what a script returned as redis-py would have; numbers are whole, an empty table is a list."""
+    """Return a script's reply as redis-py would; numbers are whole, an empty table is a list."""
     if isinstance(value, str):
         return bytes_of(value)
     if value is None or value is False:

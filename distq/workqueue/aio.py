@@ -19,10 +19,10 @@ _calls = AwaitedCalls(THREADS, "distq-queue")
 
 
 class AsyncQueue:
-    """What ``Queue.aio`` is: the calls of a producer for ``async def``, from any event loop.
+    """The value of ``Queue.aio``: the calls of a producer for ``async def``, from any event loop.
 
     All queues of a process make 32 calls at a time. A call that is cancelled while it waits for a thread is
-    not made. One that has its thread goes on: its keys are added, and its answer is lost. A repeated
+    not made. A call that has its thread continues: its keys are added, and its result is lost. A repeated
     ``add_rate_limited`` counts another failure, whether Redis received the first call or not.
     """
 
@@ -67,7 +67,7 @@ class AsyncQueue:
             try:
                 return method(*args, **named)
             finally:
-                # the next call of this thread is another coroutine's
+                # the next call of this thread belongs to another coroutine
                 self._queue._unanswered.entry = None  # noqa: SLF001 - one queue in two forms
 
         return await _calls.call(call)

@@ -22,7 +22,7 @@ class Announcement:
         self._waiting: list[threading.Event] = []
 
     def wait_for(self, predicate: Callable[[], bool], timeout: float | None, clock: Clock) -> bool:
-        """Sleep until the predicate holds or ``timeout`` seconds went by; return whether it holds."""
+        """Sleep until the predicate holds or ``timeout`` seconds have passed; return whether it holds."""
         deadline = math.inf if timeout is None else clock.monotonic() + timeout
         changed = threading.Event()
         with self._lock:
@@ -38,7 +38,7 @@ class Announcement:
 
     def announce(self) -> None:
         """Let all waiting threads check their predicates again."""
-        if not self._waiting:  # a thread that begins to wait now looks at its predicate after that
+        if not self._waiting:  # a thread that begins to wait now checks its predicate after that
             return
         with self._lock:
             for changed in self._waiting:

@@ -36,7 +36,7 @@ def validate_timeout(timeout: Duration) -> float: ...
 @overload
 def validate_timeout(timeout: Duration | None) -> float | None: ...
 def validate_timeout(timeout: Duration | None) -> float | None:
-    """Return a timeout in seconds, below 0 counts as 0, infinity as None; ConfigError for any other value."""
+    """Return a timeout in seconds, 0 if below 0, None for infinity; raise ConfigError for any other value."""
     if timeout is None:
         return None
     timeout = in_seconds(timeout)
@@ -48,7 +48,7 @@ def validate_timeout(timeout: Duration | None) -> float | None:
 def require_turn(settlements: Sequence[Settlement], want: int) -> None:
     """Raise ConfigError for an argument of a wrong type, ValueError for more than a turn can carry."""
     for settlement in settlements if settlements and _has_odd(settlements) else ():
-        if settlement.__class__ is not Settlement:  # a turn looks at no kinds of one
+        if settlement.__class__ is not Settlement:  # a turn without entries checks no types
             raise ConfigError(f"bad settlement {settlement!r:.80}. Give a Settlement of a Request.")
         if not isinstance(settlement.request, Request):
             raise ConfigError(f"bad request {settlement.request!r:.80}. Give the Request that get returned.")
@@ -80,5 +80,5 @@ _OUTCOMES = set(get_args(Outcome))
 
 
 def _fits_a_float(number: float) -> bool:
-    """Return whether it can be used in float arithmetic: some whole numbers exceed every finite float."""
+    """Return whether float arithmetic accepts the number: some whole numbers exceed every finite float."""
     return abs(number) <= sys.float_info.max or abs(number) == math.inf

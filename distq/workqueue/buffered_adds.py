@@ -70,12 +70,12 @@ class BufferedAdds:
         self._buffered.extend((key, priority) for key in keys)
         if self._wakes.empty():
             self._wakes.put(None)
-        if self._has_ended():  # meanwhile, by another thread, which may have looked before
+        if self._has_ended():  # another thread may have done this, and may have checked before
             self.flush()
 
     @apart
     def flush(self) -> None:
-        """Send what is buffered, and return once the queue has it. Raises what ``Queue.add`` raises."""
+        """Send the buffered keys, and return once the queue has them. Raises the errors of ``Queue.add``."""
         self._flush()
 
     @apart
@@ -126,7 +126,7 @@ class BufferedAdds:
     def _take(self) -> dict[str, int]:
         """Return the buffered keys, each with the highest priority that it was added with."""
         taken: dict[str, int] = {}
-        for _ in range(len(self._buffered)):  # what comes meanwhile travels next
+        for _ in range(len(self._buffered)):  # keys that are added meanwhile travel next
             key, priority = self._buffered.popleft()
             taken[key] = max(priority, taken.get(key, priority))
         return taken

@@ -10,7 +10,7 @@ from distq.workqueue.engine import Entry
 from distq.workqueue.interface import Turn
 
 _BACK_WITHIN = 0.0005
-"""Seconds that a call waits for the next one of a loop that was answered and has not gone on yet."""
+"""Seconds that a call waits for the next call of a loop that was answered and has not continued yet."""
 
 
 @dataclass(eq=False, slots=True)
@@ -20,11 +20,11 @@ class PendingCall:
     entries: Sequence[Entry]
     want: int
     ahead: int = 0
-    """How many claims its caller will want next; the same turn may bring them."""
+    """How many claims its caller will want next; the same turn may claim them."""
     turn: Turn | None = None
     error: RedisError | None = None
     answered: "threading.Lock | None" = None
-    """Released with the answer, where the caller waits for that and does not make the turn itself."""
+    """Released with the answer, if the caller waits for it and does not make the turn itself."""
 
 
 class CallCombiner:
@@ -60,7 +60,8 @@ class CallCombiner:
         return call.turn
 
     def _is_taken_along(self, own: PendingCall) -> bool:
-        """Wait for a loop that was answered and has not gone on; return whether its next turn had this call.
+        """Wait for a loop that was answered and has not continued; return whether its next turn had this
+        call.
 
         So threads that were answered together are answered together again. Otherwise each of them would be
         woken twice for an item: for its answer, and to find that another thread makes the next turn.

@@ -27,7 +27,7 @@ class Dispositions:
             self._by_turn.append((entries, dispositions))
 
     def take(self, entries: Sequence[Entry]) -> Sequence[Disposition]:
-        """Return the disposition of each entry, once; ``refused`` where there is none."""
+        """Return the disposition of each entry, once; ``refused`` if there is none."""
         if not entries:
             return ()
         if len(self._by_turn) == 1 and self._by_turn[0][0] is entries:

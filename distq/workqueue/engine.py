@@ -21,7 +21,7 @@ from distq.workqueue.rate_limiters import (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)  # two failures of a key are two
+@dataclass(frozen=True, slots=True, eq=False)  # two failures of a key are two entries
 class RateLimitedAdd:
     """Count a failure of a key, claimed or not, and delay it (client-go AddRateLimited)."""
 
@@ -39,7 +39,7 @@ class UnreadableItem:
 
 
 Entry = Settlement | RateLimitedAdd | UnreadableItem
-"""What a turn carries."""
+"""The entries of a turn."""
 
 
 @dataclass
@@ -49,7 +49,7 @@ class TurnSettings:
     ``wants_links``: whether claims come with the spans that made their items pending. ``purpose`` describes
     the program that the handle claims for. ``on_cancel`` receives each request that ends unsettled.
     ``on_closed`` is called after a session in Redis was closed, in the thread that closed it. ``callbacks``
-    knows who is in a limiter or ``on_cancel``.
+    knows which threads are in a limiter or ``on_cancel``.
     """
 
     options: QueueOptions = field(default_factory=QueueOptions)
@@ -131,7 +131,7 @@ class HandleSession(Protocol):
         """
 
     def take_spare(self) -> Request | None:
-        """Return an item that was claimed ahead, None where there is none."""
+        """Return an item that was claimed ahead, None if there is none."""
 
     def release_spare(self) -> None:
         """Release items that were claimed ahead, unless another thread makes a turn just now."""
@@ -142,8 +142,8 @@ class HandleSession(Protocol):
     def wait(self, seconds: float, at_most: float | None = None, want: int = 1) -> None:
         """Sleep until there may be work or ``interrupt`` is called, at most ``at_most`` seconds.
 
-        ``seconds`` is the wait that the last turn returned. Threads that wait together may share it.
-        Up to ``want`` items may be claimed as it ends, for the next turn.
+        ``seconds`` is the wait that the last turn returned. Threads that wait together may share it. Up to
+        ``want`` items may be claimed at its end, for the next turn.
         """
 
     def interrupt(self) -> None:

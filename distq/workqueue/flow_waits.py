@@ -1,6 +1,6 @@
 """How long items waited before a process claimed them, by flow, for its description.
 
-A turn only keeps what it claimed; it is counted with the next heartbeat. So an item costs nothing more.
+A turn only stores its claims; the next heartbeat counts them. So an item costs nothing more.
 """
 
 from collections import defaultdict, deque
@@ -12,16 +12,16 @@ from distq.redisio.limits import FLOW_LETTERS, FLOWS_REPORTED
 from distq.workqueue.interface import Request
 
 WINDOW = 300.0
-"""Seconds that a description goes back at most, and at least half of them."""
+"""The most seconds that a description covers; it covers at least half of them."""
 
 _CLAIMS = 1000
-"""Claims between two heartbeats that are counted, the last ones."""
+"""Claims between two heartbeats that are counted: the last ones."""
 
 _FOLLOWED = 1000
-"""Flows that are counted on from one heartbeat to the next, since each costs some time in each."""
+"""Flows whose counts are kept from one heartbeat to the next, since each costs time in each."""
 
 _Waits = Mapping[str, Durations]
-"""Durations by flow, that of keys without a slash as an empty text."""
+"""Durations by flow; keys without a slash are the flow ""."""
 
 
 class FlowWaits:
@@ -34,10 +34,11 @@ class FlowWaits:
         self._since: float | None = None
 
     def describe(self, now: float) -> list[str]:
-        """Return a text for each flow: its durations, a space and its name, none of keys without a slash.
+        """Return a text for each flow: its durations, a space and its name, or no name for keys without a
+        slash.
 
-        ``now`` in seconds by the monotonic clock. Of many flows they are those with most claims, and those
-        that waited longest.
+        ``now`` is in seconds by the monotonic clock. Of many flows, these are the ones with most claims, and
+        the ones that waited longest.
         """
         self._forget(now)
         claimed, self.claimed = self.claimed, deque(maxlen=_CLAIMS)
@@ -54,7 +55,7 @@ class FlowWaits:
         return [f"{waiting} {flow}" for flow, waiting in self._reported().items()]
 
     def _forget(self, now: float) -> None:
-        """Let what is older than the window go, a half of it at a time."""
+        """Drop counts that are older than the window, half of it at a time."""
         if self._since is None:
             self._since = now
         halves = (now - self._since) // (WINDOW / 2)

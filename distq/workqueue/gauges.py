@@ -108,17 +108,17 @@ class QueueGauges:
         yield LONGEST_RUNNING, both, max(ages, default=0.0)
 
     def _flows(self) -> Read[Mapping[str | None, Flow]]:
-        """Return what a look at the flows finds; nothing if this user of Redis may not take it."""
+        """Return the flows of a look; nothing if this user of Redis may not read them."""
         try:
             return (yield from flow_reads.look(self._store)).flows
         except RedisRefused as error:
-            if not self._is_refused:  # the user was made for a distq that did not look by flow
+            if not self._is_refused:  # the user was made for a distq without this look
                 _logger.warning("queue %s: no metrics by flow: %s", self._queue.name, error)
             self._is_refused = True
             return {}
 
     def _samples_by_flow(self, flows: Mapping[str | None, Flow], now: float) -> Iterator[Sample]:
-        """Yield what waits of the flows with most items, and of all others together."""
+        """Yield the waiting items of the flows with most items, and of all others together."""
         by_items = sorted(flows, key=lambda name: (-flows[name].ready, -flows[name].waiting.total()))
         labelled = {name or UNKNOWN: flows[name] for name in by_items[:FLOW_LABELS]}
         if others := by_items[FLOW_LABELS:]:

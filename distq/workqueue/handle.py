@@ -49,7 +49,7 @@ class QueueHandle(Producer):
         self.on_cancel: Callable[[Request], None] | None = None
         """Called with each request whose claim ended before it was settled, from a thread of the queue.
 
-        It may add to this queue; what settles, claims or backs off there raises ConfigError.
+        It may add to this queue; calls that settle, claim or back off there raise ConfigError.
         """
         self._changed = Announcement()
         """Announced when claims have ended, and by each shutdown."""
@@ -89,9 +89,9 @@ class QueueHandle(Producer):
     def add_rate_limited(self, key: str) -> None:
         """Count a failure of the key and make it pending after the limiter's delay.
 
-        The item never becomes dead by this, whatever ``max_retries`` is. After RedisUnavailable call it
-        again: as the next call of the same thread, within the claim duration, it is the same failure and
-        counts once. Source: client-go util/workqueue AddRateLimited.
+        The item never becomes dead by this, for any ``max_retries``. After RedisUnavailable call it again: as
+        the next call of the same thread, within the claim duration, it is the same failure and counts once.
+        Source: client-go util/workqueue AddRateLimited.
         """
         item = validate_key(key)
         entry = self._unanswered.take(key, self._clock.monotonic(), self.claim_duration)
@@ -211,7 +211,7 @@ class QueueHandle(Producer):
         return self._shutting_down
 
     def shut_down(self) -> None:
-        """End get, listen and running drains of this handle at once; other handles go on.
+        """End get, listen and running drains of this handle at once; other handles continue.
 
         It waits for no turn under way, so a signal handler may call it. Source: client-go util/workqueue
         ShutDown; unlike there, pending items stay for the other handles.

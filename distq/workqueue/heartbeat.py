@@ -128,7 +128,7 @@ class Heartbeat:
             self.fence_if_late(session)
             left = session.client.deadline.left()
             pause = min(left, NEWS_INTERVAL) if left > 0 else NEWS_INTERVAL
-            self._looks_at = woke_at + pause  # not from now: the process may have stood still since it woke
+            self._looks_at = woke_at + pause  # not from now: the process may have been suspended since
             del session
 
     def fence_if_late(self, session: "RedisSession") -> None:
@@ -156,11 +156,11 @@ class Heartbeat:
         if reply == b"LOST":
             if session.id == identity:
                 session.ledger.cancel_all("its session lapsed")
-            session.check(identity)  # it finds the session lost, and takes back the crashes of its items
+            session.check(identity)  # it finds that the session is lost, and removes the crashes of its items
             return False
         if session.id == identity:
             session.client.deadline.extend(sent_at)
-            if self._was_late == was_late:  # otherwise it stood still meanwhile, and the session may be over
+            if self._was_late == was_late:  # otherwise the process was suspended since
                 self._was_late = 0.0
         self.fence_if_late(session)
         claims, turn = reply

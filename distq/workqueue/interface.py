@@ -47,7 +47,7 @@ class Request:
         namespace, slash, name = self.key.partition("/")
         return name if slash else namespace
 
-    if not TYPE_CHECKING:  # else a type checker takes any name for an attribute
+    if not TYPE_CHECKING:  # otherwise a type checker accepts any name as an attribute
 
         def __getattr__(self, name: str) -> Any:
             """Create the claim's event when it is first read: most claims need none."""
@@ -58,7 +58,7 @@ class Request:
             return self.__dict__.setdefault("cancelled", Cancelled(period))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Create the event, so that a copy shares it and learns of the claim's end."""
+        """Create the event, so that a copy shares it and sees the claim's end."""
         return {**vars(self), "cancelled": self.cancelled}
 
 
@@ -118,7 +118,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Count a failure and come back after the limiter's delay, or ``delay`` seconds where given.
+    """Count a failure and come back after the limiter's delay, or after ``delay`` seconds if given.
 
     ``cause`` is for custom limiters; it never leaves the process.
     """
@@ -150,7 +150,7 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Park:
-    """Move the item to the dead, unless something newer is pending."""
+    """Make the item dead, unless something newer is pending."""
 
     error: str
     traceback: str = ""

@@ -1,4 +1,4 @@
-"""The sessions that a live process lost: none of their items crashed it, so Redis takes the crashes back."""
+"""The sessions that a live process lost: their items did not crash it, so Redis removes their crashes."""
 
 import logging
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ _logger = logging.getLogger("distq.queue")
 
 
 class LostSessions:
-    """The lost sessions of one handle, until Redis has taken back the crashes of their items.
+    """The lost sessions of one handle, until Redis has removed the crashes of their items.
 
     They lapsed while the process was frozen or cut off. A dead process reports nothing: its crashes stay.
     """
@@ -26,7 +26,7 @@ class LostSessions:
         self.forgive(store)
 
     def forgive(self, store: QueueStore) -> None:
-        """Let Redis take back the crashes; after an error the next call tries again."""
+        """Let Redis remove the crashes; after an error the next call tries again."""
         try:
             for session, fences in list(self._fences.items()):
                 claims = list(fences.items())

@@ -72,7 +72,7 @@ class QueueOptions:
         Default: None, no limit.
     :param str | None fair_by: Let the namespaces of a priority take turns, with "namespace"; a namespace is
         the text of a key before its first slash. It belongs to the queue, until a user changes it:
-        then a handle that says otherwise is refused at its first call. Default: None, as the queue is; a new
+        then a handle with another value is refused at its first call. Default: None, as the queue is; a new
         one has client-go's order.
     :param int wait_replicas: Replicas of Redis that must have the items before ``add`` and ``add_after``
         return; else they raise NotReplicated (Redis WAIT). Default: 0.

@@ -11,7 +11,7 @@ from distq.workqueue.interface import SUCCESS, After, Outcome, Park, Release, Re
 from distq.workqueue.rate_limiters import invalid_delay, is_delay
 
 READ_CHARACTERS = 16_384
-"""How much of an error's message is read, so that one of many MB costs no time."""
+"""The letters of an error's message that are read, so that a message of many MB costs no time."""
 
 
 def outcome_of(result: Result | BaseException | None, *, interruptible: bool = True) -> Outcome:

@@ -99,7 +99,7 @@ class Producer:
 
         Use it in a with statement; its end sends the rest. A process that ends within the block loses what it
         has buffered: for a key that must not be lost, use ``add``. Raises InvalidDelay, and at the end of the
-        block what ``add`` raises.
+        block the errors of ``add``.
         """
         adds = BufferedAdds(self.name, self.add, validate_delay(in_seconds(max_delay), "max_delay"))
         adds.start()

@@ -87,7 +87,7 @@ class BucketRateLimiter(ScriptedRateLimiter):
 
     The debt has no bound: of 10,000 failures at 10 a second the last waits 16 minutes. Handles with the
     same qps and burst share one bucket. An infinite qps delays nothing; qps 0 lets ``burst`` items
-    through, then no more. Raises ConfigError for a burst of 0, which would let no item through.
+    through, then none. Raises ConfigError for a burst of 0, which would let no item through.
     Source: client-go util/workqueue BucketRateLimiter, golang.org/x/time/rate Reserve.
     """
 

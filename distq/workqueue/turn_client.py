@@ -216,7 +216,7 @@ class TurnClient:
     def follow_up(self, want: int, seconds: float) -> FollowUp | None:
         """Return the call of a turn that claims up to ``want`` items when a wait of so many seconds ends.
 
-        It is in doubt until its reply is known. None where the session waits for something else.
+        It is in doubt until its reply is known. None if the session waits for something else.
         """
         given_time = self.store.connection.server_time  # by a test; it would be that of the sending
         if given_time or seconds > _LONGEST_WAIT:

@@ -1,17 +1,22 @@
 """Patterns of prose that readers stumble over; ``python -m tests.docs.prose`` prints where they are."""
 
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections.abc import Iterator
 
 from tests.docs.pages import PAGES, ROOT
+
+COMMENTED = ("*.py", "redisio/**/*.py", "workqueue/**/*.py")
+"""The modules of the package whose comments and docstrings are checked, as globs; of scripts all are."""
 
 PATTERNS = {
     "tell, told": r"tell|tells|told|telling",
     "a person who is nobody in particular": r"nobody|whoever|somebody|anybody|everybody|no one",
     "a clause with who or what as a noun": (
-        r"who may|who wants|who has to|(?:for|to|from|by|than) who|of whom|by whom|"
+        r"who may|who wants|who has to|[.;:] who \w+|(?:for|to|from|by|than) who|of whom|by whom|"
         r"what (?:fails|failed|waits|waited|came|comes|changed|remains|others|nobody|somebody)"
     ),
     "stand for be": r"stand|stands|stood|standing",
@@ -24,19 +29,28 @@ PATTERNS = {
     "words of letters and laws": r"hence|thus|whence|lest|upon|there(?:of|by|in)|in (?:its|their) stead",
 }
 _FOUND = re.compile("|".join(rf"\b(?:{pattern})\b" for pattern in PATTERNS.values()), re.IGNORECASE)
-_CODE = re.compile(r"`[^`\n]*`")
+_CODE = re.compile(r"`+[^`\n]*`+")
 _LINK_TARGET = re.compile(r"\]\([^)\s]+\)")
 _MARKUP = re.compile(r"<[^>]*>|\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Yield each file with its prose: pages without code, strings of the package, texts of its templates."""
+    """Yield each file with its prose: pages without code, and the package's messages, templates, comments."""
     for page in PAGES:
         yield page.name, _LINK_TARGET.sub("]", _CODE.sub("", page.prose))
-    for path in sorted((ROOT / "distq").rglob("*.py")):
-        yield path.relative_to(ROOT).as_posix(), "\n".join(messages(path.read_text()))
-    for path in sorted((ROOT / "distq").rglob("*.html")):
-        yield path.relative_to(ROOT).as_posix(), _MARKUP.sub(" ", path.read_text())
+    for name, source in _sources("**/*.py"):
+        yield name, "\n".join(messages(source))
+    for name, source in _sources("**/*.html"):
+        yield name, _MARKUP.sub(" ", source)
+    for name, source in _sources(*COMMENTED):
+        yield f"{name}, comments", _CODE.sub("", comments(source))
+    for name, source in _sources("**/*.lua"):
+        yield name, _CODE.sub("", lua_comments(source))
+
+
+def _sources(*globs: str) -> Iterator[tuple[str, str]]:
+    for path in sorted({path for glob in globs for path in (ROOT / "distq").glob(glob)}):
+        yield path.relative_to(ROOT).as_posix(), path.read_text()
 
 
 def messages(source: str) -> Iterator[str]:
@@ -48,6 +62,27 @@ def messages(source: str) -> Iterator[str]:
             continue
         if isinstance(node.value, str) and " " in node.value:
             yield node.value
+
+
+def comments(source: str) -> str:
+    """Return the docstrings of a module, a line each, then a line with all its comments."""
+    docstrings = [
+        node.value.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if isinstance(node.value.value, str)
+    ]
+    signs = [
+        token.string.lstrip("# ")
+        for token in tokenize.generate_tokens(io.StringIO(source).readline)
+        if token.type == tokenize.COMMENT
+    ]
+    return "\n".join(" ".join(text.split()) for text in [*docstrings, " ".join(signs)])
+
+
+def lua_comments(source: str) -> str:
+    """Return the comments of a script, on one line; a line with three dashes is an instruction."""
+    return " ".join(re.findall(r"(?<!-)-- (.*)", source))
 
 
 def found(text: str) -> list[str]:

@@ -14,7 +14,7 @@ Item = str
 class Now(NamedTuple):
     """Pending now, since ``since``: ready, or dirty while the item is claimed.
 
-    ``tag`` is its place in a fair queue, from when it is ready; None: it goes by ``since``.
+    ``tag`` is its place in a fair queue, from when it is ready; None: its place is by ``since``.
     """
 
     priority: int
@@ -131,7 +131,7 @@ class Ending(NamedTuple):
 class Answer:
     """The answer of a turn: ``refused`` endings by their number from 1, a disposition for each non-success.
 
-    ``alone``: a suspect was claimed, or the session may claim no more until it holds nothing and can claim
+    ``alone``: a suspect was claimed, or the session may claim nothing until it holds nothing and can claim
     one. ``promoted`` counts the items that became pending, since their delay ended, they came back without
     one, or they were ``revived``. ``links`` are the spans that made the claimed items pending, '' if unknown;
     empty unless the turn asks for them.

@@ -1,4 +1,4 @@
-"""What is claimed, let in and held back of each flow, where at most so many of one are claimed at a time."""
+"""The claimed, let-in and held-back items of each flow, if the claims of a flow are limited."""
 
 import math
 from collections import Counter
@@ -15,9 +15,9 @@ _BETWEEN_LOOKS = 100_000
 class FlowBound:
     """The bound of one queue; each turn has its own ``limit``, None if it has none.
 
-    ``claimed`` are the claims that count, ``let_in`` the items that go before those of their flow that are
-    held back. Both may have an item that is no longer claimed, or ready, until somebody looks. The bound is
-    in use from the first turn with a limit until a turn without one finds that nothing is held back.
+    ``claimed`` are the claims that count, ``let_in`` the items that go before the held-back items of their
+    flow. Both may have an item that is no longer claimed, or ready, until a turn checks it. The bound is in
+    use from the first turn with a limit until a turn without one finds that nothing is held back.
     """
 
     def __init__(self, items: Items) -> None:
@@ -32,9 +32,9 @@ class FlowBound:
         return self.looked_at is not None
 
     def begin(self, now: int, ended: Sequence[Item], limit: int | None) -> None:
-        """End claims, and let in others of their flows; without a limit let in some of all flows.
+        """End claims, and let in other items of their flows; without a limit let in some items of all flows.
 
-        Ten times a second it also lets in what waits for the end of no claim.
+        Ten times a second it also lets in items that wait although no claim of their flow can end.
         """
         if limit is None and not self.in_use:
             return
@@ -56,11 +56,11 @@ class FlowBound:
                 self._fill(flow, limit)
 
     def hold_back(self, found: Sequence[Item], limit: int, counts: Counter[str]) -> list[Item]:
-        """Hold back those of the found items that may not be claimed; return the others.
+        """Hold back the found items that may not be claimed; return the others.
 
         ``counts`` has the claims of each flow that the turn met, with those that it is about to make. An item
-        may be claimed unless ``limit`` of its flow are, or others of its flow, of its priority or a higher
-        one, are held back. An item that was let in has waited with these.
+        may be claimed unless ``limit`` items of its flow are claimed, or others of its flow, of its priority
+        or a higher one, are held back. An item that was let in has waited with these.
         """
         others = []
         for item in found:
@@ -107,12 +107,12 @@ class FlowBound:
         return first[0] <= level
 
     def _held_back(self, flow: str) -> list[Item]:
-        """Return what is held back of a flow, in the order in which it comes back."""
+        """Return the held-back items of a flow, in the order in which they come back."""
         held_back = [item for item in self._items.held_back if flow_of(item) == flow]
         return sorted(held_back, key=lambda item: (self._items.place(item), item))
 
     def _drop_stale(self, flow: str) -> None:
-        """Drop what is claimed, or ready, no longer."""
+        """Drop items that are no longer claimed, or no longer ready."""
         items = self._items
         waiting = {*items.ready(len(items.pending)), *items.suspects}
         self.claimed = {item for item in self.claimed if flow_of(item) != flow or item in items.claims}
@@ -126,7 +126,7 @@ class FlowBound:
             self.let_in.add(item)
 
     def _let_in_before(self, item: Item) -> int:
-        """Return how many of an item's flow are let in, those ready at a lower priority apart."""
+        """Return how many items of an item's flow are let in, without those ready at a lower priority."""
         level, _ = self._items.place(item)
         ready = {*self._items.ready(len(self._items.pending))}
         return sum(

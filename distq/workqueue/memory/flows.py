@@ -1,4 +1,4 @@
-"""Flows: those that share a fair queue, and where each of them goes on (start-time fair queueing)."""
+"""Flows: the sharers of a fair queue, and the place where each continues (start-time fair queueing)."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from distq.workqueue.memory.entries import Item, Now
 
 
 class Entered(NamedTuple):
-    """How far items have entered while a queue becomes fair; at the place itself ``passed`` have."""
+    """The place up to which items have entered while a queue becomes fair; ``passed`` have at it."""
 
     of_suspects: bool = False
     place: tuple[int, int] = (-900, 0)
@@ -36,18 +36,19 @@ class Flows:
 
     @property
     def is_fair(self) -> bool:
-        """Return whether items go by their flows, or will once all have entered."""
+        """Return whether places of items are by flow, or will be once all have entered."""
         return self.fair_by == "namespace"
 
     def goes_by_flow(self, entry: Now) -> bool:
-        """Return whether an item that becomes ready enters by its flow, and not by its time for now."""
+        """Return whether an item that becomes ready gets a place by its flow, not by its time for now."""
         entered = self.entered
         return self.is_fair and (entered is None or entered.of_suspects or entry.place < entered.place)
 
     def tag(self, item: Item, entry: Now, first: int | None) -> int:
         """Return the tag of an item that becomes ready.
 
-        ``first`` is that of the first item of its priority; without one the priority begins with this item.
+        ``first`` is the tag of the first item of its priority; if there is none, the priority begins with
+        this item.
         """
         if first is None:
             self._drop(entry.priority)
@@ -58,10 +59,10 @@ class Flows:
         return tag
 
     def go_on(self, entry: Now, first: int | None) -> int:
-        """Return the tag of an item that comes back: its own, unless ``first`` has passed that.
+        """Return the tag of an item that comes back: its own, or ``first`` if its own is earlier.
 
-        What the flows had while it was away is no share that is owed to those that enter now. An item that
-        went away before the queue was fair comes first: among tags its time says nothing.
+        Otherwise items that enter now would get a share of the turns that other flows had while it was away.
+        An item that was claimed before the queue was fair comes first: its time cannot be compared with tags.
         """
         if first is None:
             self._drop(entry.priority)
@@ -69,9 +70,9 @@ class Flows:
         return first if entry.tag is None else max(first, entry.tag)
 
     def come_back(self, item: Item, entry: Now, first: int | None) -> int:
-        """Return the tag of an item that was held back: behind the one of its flow that came back before it.
+        """Return the tag of an item that was held back: behind the item of its flow that came back before it.
 
-        So a flow has one turn in each round by this, as the others have.
+        So coming back gives a flow one turn in each round, like the other flows.
         """
         flow = entry.priority, flow_of(item) + "\0"
         tag = self.go_on(entry, first)
@@ -80,7 +81,7 @@ class Flows:
         return tag
 
     def claim(self, last: Now | None, *, leaves_some: bool) -> None:
-        """Drop the ends that mean nothing once a turn has claimed up to ``last``; all if nothing is ready."""
+        """Drop the ends without an effect once a turn has claimed up to ``last``; all if nothing is ready."""
         if last is not None:
             self._drop(last.priority, up_to=last.place[1])
         if not leaves_some:

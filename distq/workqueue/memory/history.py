@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 Line = tuple[int | str, ...]
 Durations = Counter[str]
-"""How many durations fell into each range, by its letter."""
+"""The number of durations in each range, by its letter."""
 
 _LEVELS = 10
-"""How many priorities, from the highest, it searches for the longest waiting item."""
+"""The number of priorities, from the highest, in which it looks for the longest waiting item."""
 
 
 _RINGS = {"10s": (10, 30, 289), "5m": (300, 12, 193)}
@@ -60,7 +60,7 @@ def waits_since(parts: Sequence[dict[int, int]], due: int | None) -> int | None:
 
 
 def word_of(durations: Durations) -> str:
-    """Return how durations are written."""
+    """Return durations in their written form."""
     return "".join(f"{letter}{durations[letter]}" for letter in sorted(durations) if durations[letter]) or "-"
 
 

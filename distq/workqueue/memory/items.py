@@ -65,7 +65,7 @@ class Items:
         return self.enqueue_later(now, fitted, priority, delay) if fitted else 0, len(fitted)
 
     def _fitting(self, items: Sequence[Item], max_length: int | None) -> Sequence[Item]:
-        """Return the items before the first that does not fit; pending items take no more room."""
+        """Return the items before the first that does not fit; pending items need no room."""
         if max_length is None:
             return items
         free = max_length - len(self.pending)
@@ -191,11 +191,11 @@ class Items:
         return next((tag for level, tag in ready if -level == priority), None)
 
     def share(self, fair_by: str, *, replaces: bool) -> tuple[str, str]:
-        """Make the queue fair by "namespace", or by "none", not fair; return by what it is so now, and was.
+        """Make the queue fair by "namespace", or not fair by "none"; return its value now, and before.
 
-        What was said before stays unless this ``replaces`` it. Items that wait enter by their flows with this
-        call, if it replaces, and the next turns. Once the queue is not fair, items keep their places, and are
-        pending since the time of these.
+        An earlier value stays unless this call ``replaces`` it. Waiting items get places by their flows with
+        this call, if it replaces, and with the next turns. When the queue stops being fair, items keep their
+        places, and are pending since the time of these.
         """
         before = self.flows.fair_by
         if before and not replaces:
@@ -214,7 +214,7 @@ class Items:
         return fair_by, before
 
     def enter(self) -> None:
-        """Let some items enter by their flows that wait by their time while the queue becomes fair."""
+        """Give some items that wait by their time a place by flow, while the queue becomes fair."""
         entered = self.flows.entered
         if entered is None:
             return
@@ -239,22 +239,22 @@ class Items:
             self.flows.entered = None
 
     def next_stamp(self, now: int) -> int:
-        """Move the stamp on, at least to ``now``, and return it."""
+        """Advance the stamp, at least to ``now``, and return it."""
         self.stamp = max(self.stamp + 1, now)
         return self.stamp
 
     # Consumers
 
     def ready(self, want: int) -> list[Item]:
-        """Return the first items that wait not apart: higher priority first, then the longest waiting."""
+        """Return the first items that do not wait apart: higher priority first, then the longest waiting."""
         return [item for _, item in heapq.nsmallest(want, self._waiting())]
 
     def any_ready(self) -> bool:
-        """Return whether an item is ready that waits not apart."""
+        """Return whether an item is ready that does not wait apart."""
         return next(self._waiting(), None) is not None
 
     def _waiting(self) -> Iterator[tuple[tuple[int, int], Item]]:
-        """Yield the ready items, those that wait apart left out, each after its sort key."""
+        """Yield the ready items that do not wait apart, each after its sort key."""
         for item, entry in self.pending.items():
             if (
                 isinstance(entry, Now)
@@ -374,9 +374,9 @@ class Items:
     # Suspects
 
     def set_apart(self, now: int, want: int, hold_back: Callable[[Sequence[Item]], list[Item]]) -> list[Item]:
-        """Return up to ``want`` ready items that may be claimed; others that are found on the way wait apart.
+        """Return up to ``want`` ready items that may be claimed; others that it finds on the way wait apart.
 
-        These are suspects, and what ``hold_back`` holds back; it returns the rest.
+        These are suspects, and items that ``hold_back`` holds back; it returns the rest.
         """
         others: list[Item] = []
         met = 0
@@ -430,7 +430,7 @@ class Items:
         return True
 
     def forgive(self, now: int, held: Sequence[tuple[Item, int]]) -> int:
-        """Take back the crashes that were counted for claims, by item and fence; return how many there were.
+        """Remove the crashes that were counted for claims, by item and fence; return how many there were.
 
         An item that was dead by such a crash becomes pending.
         """
@@ -468,7 +468,7 @@ class Items:
         return len(_recent(self.failures.get(item, FailureHistory()).crashes, now)) >= 2
 
     def park(self, item: Item, now: int, reason: str, text: str, *, time_may_mend: bool = False) -> None:
-        """Move to the dead, with the reason."""
+        """Make the item dead, with the reason."""
         self.dead[item] = Dead(now, time_may_mend)
         failure = self.failures.get(item, FailureHistory())
         self.failures[item] = replace(failure, failed_at=now, reason=reason, text=text)

@@ -60,9 +60,9 @@ class Sessions:
         return 1
 
     def forgive(self, number: int, now: int, held: Sequence[tuple[Item, int]]) -> int:
-        """Take back the crashes of items that a session held when it lapsed; return how many.
+        """Remove the crashes of items that a session held when it lapsed; return how many.
 
-        Items that it still holds are put back without a crash. The caller lives, so no item crashed it.
+        Items that it still holds are put back without a crash. The caller is alive, so no item crashed it.
         """
         session = self.all.get(number)
         if session is not None and session.ended:

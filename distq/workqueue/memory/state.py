@@ -121,7 +121,7 @@ class QueueState:
         )
 
     def _dispositions(self, endings: Sequence[Ending]) -> list[str]:
-        """Return where each item is whose claim ended without success: due time in ms, parked or pending."""
+        """Return the state of each item settled without success: due time in ms, parked or pending."""
         return [
             str(entry.due_ms)
             if isinstance(entry := self.items.pending.get(item), Later)
@@ -147,10 +147,10 @@ class QueueState:
         return names, alone
 
     def _choose(self, now: int, number: int, want: int, limit: int | None) -> tuple[list[Item], bool]:
-        """Choose the items to claim where any failed or flows have a limit; return if a suspect decided it.
+        """Choose the items to claim if any failed or flows have a limit; return if a suspect decided it.
 
-        One session at a time empties itself for suspects: it claims nothing until it holds nothing, then
-        the suspects one by one. It begins once the first suspect comes before all other items. Other sessions
+        One session at a time empties itself for suspects: it claims nothing until it holds nothing, then the
+        suspects one by one. It begins once the first suspect comes before all other items. Other sessions
         claim the other items; one that holds nothing, and finds no other item, also claims a suspect.
         """
         items = self.items
@@ -282,14 +282,14 @@ class QueueState:
     # Operations of people
 
     def pause(self, now: int) -> int:
-        """Stop claims and promotion; all else goes on. Return 0 if it was paused before."""
+        """Stop claims and promotion; everything else continues. Return 0 if it was paused before."""
         changed = self.paused is None
         if changed:
             self.paused = now
         return int(changed)
 
     def resume(self) -> int:
-        """Let claims go on; return 0 if it was not paused."""
+        """Permit claims again; return 0 if it was not paused."""
         changed, self.paused = self.paused is not None, None
         return int(changed)
 
@@ -301,7 +301,7 @@ class QueueState:
         return 1
 
     def caught_up(self, epoch: str) -> int:
-        """Let claims go on; 0 if this leader did not stop them."""
+        """Permit claims again; 0 if this leader did not stop them."""
         if self.catching_up is None or self.catching_up[0] != epoch:
             return 0
         self.catching_up = None

@@ -1,7 +1,7 @@
 -- in: nothing
 -- out: scores
 -- Return the scores of the items that are in a sorted set, by item. A small set is a list, which Redis searches from
--- its beginning for each item: if the set has no more members than there are items, read all members instead.
+-- its beginning for each item: if the set has at most as many members as there are items, read all members instead.
 local function scores(key, items)
   if #items == 1 then return { [items[1]] = call('ZSCORE', key, items[1]) } end
   local found, asked, size = {}, items, call('ZCARD', key)
