@@ -73,7 +73,7 @@ class Settings:
 
     prefix: str = _setting("distq", "DISTQ_PREFIX")
     """The beginning of the names of all keys in Redis and of the Lease; installations with different prefixes
-    can share a Redis, and do not see each other's queues."""
+    can share a Redis, and see nothing of each other."""
 
     lease_name: str | None = _setting(None, "DISTQ_LEASE_NAME")
     """The Lease that informers compete for; None is PREFIX-TARGET."""

@@ -133,7 +133,7 @@ class Stalled(DistqError):
 
 
 class RedisError(DistqError):
-    """Redis did not run a call; ``retryable`` is true if a later try may succeed."""
+    """A call to Redis failed; ``retryable`` is true if a later try may succeed."""
 
     retryable = False
 

@@ -104,7 +104,7 @@ _reconciling: ContextVar[SpanProvider | None] = ContextVar("distq_span_provider"
 
 
 def enter(provider: SpanProvider) -> None:
-    """Trace the requests of Clients in this thread or task, and in tasks that it starts."""
+    """Trace the requests of Clients with this provider, in this thread or task and tasks that it starts."""
     _reconciling.set(provider)
 
 

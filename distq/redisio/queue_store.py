@@ -117,7 +117,7 @@ class QueueStore:
         return is_registered(self.connection, self.name)
 
     def remove(self) -> None:
-        """Remove the queue and its name from Redis, but not its streams; no process may use it."""
+        """Remove the queue and its name from Redis, but not known sets and caches; no process may use it."""
         structures = {name for script in scripts.names() for name in scripts.load(script).keys}
         self.connection.execute("UNLINK", *(self.key(name) for name in sorted(structures)))
         self.connection.execute("HDEL", queues_key(self.connection.prefix), self.name)

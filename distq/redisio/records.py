@@ -76,7 +76,7 @@ class FailureRecord:
 
 @dataclass(frozen=True, slots=True)
 class StreamRecord:
-    """A value of ``streams``: the position to which a leader has handed a watched resource over."""
+    """A value of ``streams``: the position to which a leader, of ``epoch``, has handed a resource over."""
 
     epoch: str
     position: str

@@ -1,11 +1,9 @@
 -- Add a batch of items and move its stream to a new position. Do nothing unless the stream's last batch is `after`.
--- `unrouted` has the items for which a function of the watch failed, (item, error) each, in JSON; see
--- `include/unrouted`.
--- The last arguments are the objects to put into the cache, (name, terms, record) each; see `include/cached`. The names
--- of deleted objects are before them.
+-- `unrouted`: items for which functions of the watch failed, (item, error) each, in JSON; see `include/unrouted`.
+-- The last arguments are changes of the cache, (name, terms, record) each, behind deleted names; see `include/cached`.
 -- If `delay`, in µs, is above 0, the items become pending after it; see `include/enqueue_later`.
 -- `link` is the span that commits, or empty; see `include/keep_link`.
--- The script also writes a sample to the history, which so continues when no worker is left.
+-- It also writes a sample to the history, so that the history continues without workers.
 -- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}; or {TOO_LARGE, ''} if the old and the new
 -- index terms of the objects together have more than `terms_limit` bytes. A repeated batch returns OK again.
 local ready, dirty, processing, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]

@@ -17,7 +17,7 @@ local function enqueue_later(items, delay, priority, keep_pending)
     if #others == 0 then return 0 end
     items, later = others, {}
   end
-  local first = call('ZRANGEBYSCORE', delayed, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', '1') -- as informers may
+  local first = call('ZRANGEBYSCORE', delayed, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
   local is_ready, is_dirty = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', dirty, unpack(items))
   local is_suspect = call('ZMSCORE', suspects, unpack(items))
   local is_held_back = bounded and call('ZMSCORE', held_back, unpack(items)) or {}
