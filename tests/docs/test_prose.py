@@ -3,6 +3,7 @@
 import pytest
 
 from tests.docs import prose
+from tests.docs.pages import ROOT
 
 
 def test_no_page_no_message_and_no_comment_has_one_of_the_patterns() -> None:
@@ -56,8 +57,8 @@ def test_the_checked_comments_are_those_of_every_glob_and_of_all_scripts() -> No
     """A glob without a module would check nothing."""
     names = [name for name, _ in prose.texts()]
     for glob in prose.COMMENTED:
-        modules = (prose.ROOT / "distq").glob(glob)
-        wanted = {f"{path.relative_to(prose.ROOT).as_posix()}, comments" for path in modules}
+        modules = (ROOT / "distq").glob(glob)
+        wanted = {f"{path.relative_to(ROOT).as_posix()}, comments" for path in modules}
         assert wanted
         assert wanted <= set(names)
     assert "distq/redisio/lua/turn.lua" in names
