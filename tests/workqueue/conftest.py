@@ -108,7 +108,7 @@ def make_queue(request: pytest.FixtureRequest, memory: Memory | None) -> Iterato
 
     def make(**arguments: object) -> Queue:
         if memory is not None:
-            return cast("Queue", memory.make(**arguments))  # the test asks for no more
+            return cast("Queue", memory.make(**arguments))  # the test needs only these methods
         made.append(Queue("foos", connection, **arguments))  # type: ignore[arg-type]  # the test's words
         return made[-1]
 

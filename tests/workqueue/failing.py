@@ -42,7 +42,7 @@ def back_off(queue: Queue, key: str, error: BaseException | None = None) -> floa
 
 
 def _delay_of(queue: Queue, disposition: Disposition) -> float:
-    """Return the delay that an item got; what came back without one is pending."""
+    """Return the delay that an item got; an item that is pending again has no delay."""
     if disposition.kind == "pending":
         return 0
     due = disposition.due

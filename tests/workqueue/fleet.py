@@ -129,7 +129,7 @@ class Fleet:
         self._at(self.now + round(seconds * 1e6), partial(self._thaw, consumer))
 
     def close(self, consumer: Consumer) -> None:
-        """Let a consumer say goodbye, whatever woke it meanwhile."""
+        """Let a consumer say goodbye, even if something woke it meanwhile."""
         self.kill(consumer)
         self._run("close", session=consumer.session, worker="")
 
@@ -257,7 +257,7 @@ class Fleet:
         return self._run_all(script, [inputs])[0]
 
     def _run_all(self, script: str, calls: Sequence[dict[str, Any]]) -> list[Any]:
-        """Run a script some times; if a token comes of it, somebody takes it."""
+        """Run a script several times; if it leaves a token, a consumer takes the token."""
         loaded = scripts.load(script)
         time = {"time": self.now} if "time" in loaded.arguments else {}
         commands: list[tuple[Any, ...]] = [

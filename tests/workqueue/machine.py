@@ -157,7 +157,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @step(who=any_of(None, 0, 1, 2, 3))
     def beat(self, who: int | None) -> None:
-        """Send somebody's heartbeat, or everybody's."""
+        """Send the heartbeat of one player, or of all players."""
         for each in range(len(self.players.all)) if who is None else [who]:
             self.players.beat(each)
 
@@ -208,7 +208,7 @@ class QueueMachine(RuleBasedStateMachine):
         state=any_of("", "ready"),
     )
     def meet_suspects(self, items: Sequence[Item], who: int, want: int, how: str, state: str) -> None:
-        """Add suspects, and let everybody ask; then somebody repairs what waits apart."""
+        """Add suspects, and let every player ask; then one player repairs the items that wait apart."""
         self.players.both.add(items, 0, None)
         self.players.both.suspect(items[:2])
         for each in range(len(self.players.all)):

@@ -228,7 +228,7 @@ class Players:
         )
 
     def leave(self, who: int) -> None:
-        """Close the session, whatever is held, and open another."""
+        """Close the session, even if it holds claims, and open another."""
         player = self.all[who]
         ended = self.call(who, lambda: self.both.close(player.number, player.nonce, player.describe()))
         self.seen["closed"] += ended
@@ -248,7 +248,7 @@ class Players:
         raise AssertionError(f"session {number} does not lapse")
 
     def outage(self) -> None:
-        """Let everybody be silent for long; a process of the past is the first to look."""
+        """Let all sessions be silent for long; a process of the past is the first to look."""
         for _look in range(6):
             self.pass_time(10 * SECOND)
             self.both.heartbeat(1, "nobody", "", CLAIM_DURATIONS[0])

@@ -263,7 +263,7 @@ class RedisState:
         return session
 
     def check(self) -> None:
-        """Check what holds of every queue, whatever happened to it."""
+        """Check the rules that every queue keeps after any calls."""
         ready, claimed, delayed = (
             self.ready.keys() | self.suspects.keys() | self.held_back.keys(),
             self.processing.keys(),

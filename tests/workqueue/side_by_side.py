@@ -106,7 +106,7 @@ class SideBySide:
         assert self._run("delete", state=state, items=items) == self.state.delete(state, items)
 
     def park(self, why: str, items: Sequence[Item]) -> None:
-        """Move what waits to the dead."""
+        """Move the items that wait to the dead ones."""
         assert self._run("park", why=why, items=items) == self.state.park(self.now, why, items)
 
     def suspect(self, items: Sequence[Item]) -> None:
@@ -255,7 +255,7 @@ class SideBySide:
     # Who is woken
 
     def _may_claim(self) -> bool:
-        """Return whether somebody may claim, by the last turn's fleet limit."""
+        """Return whether a session may claim, by the fleet limit of the last turn."""
         limit = self._fleet_concurrency
         held_back = self.state.paused is not None or self.state.catching_up is not None
         return not held_back and (limit is None or len(self.state.items.claims) < limit)
@@ -269,7 +269,7 @@ class SideBySide:
         assert wait <= self._longest_poll() + 1
 
     def _check_due_is_covered(self, cover: int, tokens: int) -> None:
-        """Somebody wakes at the next due time if it is near: who covers it, or who gets the token."""
+        """If the next due time is near, a session wakes for it: by its cover, or by the token."""
         due = self.state.items.next_due(self._revive_after)
         if due is None or due > self.now + self._longest_poll() or not self._may_claim():
             return

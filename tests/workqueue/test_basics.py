@@ -56,7 +56,7 @@ def test_a_queue_is_made_with_name_limiter_clock_and_metrics_but_no_order_of_its
 @pytest.mark.conformance("WQ-03", "WQ-14")
 @anywhere
 def test_an_added_item_is_counted_and_handed_out(queue: Queue) -> None:
-    """client-go TestLen: two items, however often one of them is added."""
+    """client-go TestLen: two items, although one of them is added twice."""
     assert queue.add("foo") == 1
     assert queue.depth() == 1
     assert queue.add("bar") == 1
@@ -136,7 +136,7 @@ def test_an_add_while_held_and_dirty_can_raise_the_item(queue: Queue) -> None:
 @pytest.mark.conformance("WQ-08", "PQ-19")
 @anywhere
 def test_a_get_waits_until_there_is_an_item(queue: Queue) -> None:
-    """It does not end empty, and takes what comes."""
+    """It does not end empty, and takes the next item."""
     got: list[Request] = []
     waiting = threading.Thread(target=lambda: got.append(queue.get()), daemon=True)
     waiting.start()

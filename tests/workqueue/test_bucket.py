@@ -26,7 +26,7 @@ def _keys(number: int) -> list[str]:
 
 @pytest.mark.conformance("RL-06", "RL-07")
 def test_a_bucket_starts_full_and_is_of_the_queue_not_of_an_item(make_queue: Make) -> None:
-    """A hundred failures at once, of whatever items, then one each tenth of a second."""
+    """A hundred failures at once, of any items, then one each tenth of a second."""
     queue = make_queue(rate_limiter=BucketRateLimiter())
     assert fail_many(queue, _keys(103)) == [0] * 100 + [0.1, 0.2, 0.3]
     assert back_off(queue, "k00000") == 0.4
@@ -43,7 +43,7 @@ def test_the_debt_of_a_bucket_has_no_bound(make_queue: Make) -> None:
 
 @pytest.mark.conformance("RL-06")
 def test_forget_and_num_requeues_are_about_items_not_the_bucket(make_queue: Make) -> None:
-    """What was taken stays taken; failures are counted whatever the limiter is."""
+    """A token that was taken stays taken; failures are counted with every limiter."""
     queue = make_queue(rate_limiter=BucketRateLimiter(1, 1))
     assert back_off(queue, "a") == 0
     assert queue.num_requeues("a") == 1
@@ -106,7 +106,7 @@ def test_buckets_of_another_rate_burst_or_queue_are_apart(make_queue: Make, conn
 @pytest.mark.conformance("RL-09")
 @pytest.mark.parametrize("burst", [0, 1, 100])
 def test_an_infinite_rate_delays_nothing(make_queue: Make, connection: Connection, burst: int) -> None:
-    """Whatever the burst is; and there is no bucket to keep."""
+    """With any burst; and there is no bucket to keep."""
     queue = make_queue(rate_limiter=BucketRateLimiter(math.inf, burst))
     assert fail_many(queue, _keys(300)) == [0] * 300
     assert not any(field.startswith(b"bucket") for field in connection.execute("HKEYS", "distq:{foos}:meta"))
@@ -122,10 +122,8 @@ def test_a_burst_of_nothing_is_refused(connection: Connection) -> None:
 
 
 @pytest.mark.conformance("RL-11")
-def test_a_rate_of_nothing_lets_the_burst_through_and_no_more(
-    make_queue: Make, server_time: ServerTime
-) -> None:
-    """However long one waits."""
+def test_a_rate_of_nothing_lets_only_the_burst_through(make_queue: Make, server_time: ServerTime) -> None:
+    """No wait is long enough for another item."""
     queue = make_queue(rate_limiter=BucketRateLimiter(0, 3))
     assert fail_many(queue, _keys(5)) == [0, 0, 0, TEN_YEARS, TEN_YEARS]
     server_time.advance(1e6)

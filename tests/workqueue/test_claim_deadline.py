@@ -45,7 +45,7 @@ def clock() -> SteppedClock:
 def frozen(redis_server: EmbeddedValkey, connection: Connection, clock: SteppedClock) -> Frozen:
     """Give a connection whose replies can come late, to the emptied database."""
     frozen = Frozen(redis_server.url, clock)
-    frozen.server_time = 1_795_000_000_000_000  # the server counts nothing meanwhile: it cannot tell us
+    frozen.server_time = 1_795_000_000_000_000  # the server counts nothing meanwhile: it cannot report this
     return frozen
 
 
@@ -101,7 +101,7 @@ def test_what_a_thread_missed_is_known_to_the_watcher_in_the_end(clock: SteppedC
 
 
 def test_all_are_cancelled_before_the_first_callback() -> None:
-    """Telling takes time, in which another thread may open a session, and so move the deadline."""
+    """Callbacks take time, in which another thread may open a session, and so move the deadline."""
     requests = [Request("a", fence=1), Request("b", fence=2)]
     seen: list[bool] = []
 
@@ -115,7 +115,7 @@ def test_all_are_cancelled_before_the_first_callback() -> None:
 
 
 def test_a_claim_that_came_after_a_freeze_is_not_handed_out(frozen: Frozen, clock: SteppedClock) -> None:
-    """The server made it long ago, and somebody else may have it by now."""
+    """The server made it long ago, and another worker may have it by now."""
     queue = Queue("foos", frozen, clock=clock)
     queue.turn([], 0)
     queue.add("a")
@@ -172,8 +172,8 @@ def test_it_counts_from_when_the_request_was_sent(
     queue.close()
 
 
-def test_who_waits_for_cancelled_is_woken_at_the_deadline(connection: Connection) -> None:
-    """Nobody has to ask; in an outage, too."""
+def test_a_thread_that_waits_for_cancelled_is_woken_at_the_deadline(connection: Connection) -> None:
+    """No thread has to ask for a turn; in an outage, too."""
     queue = Queue("foos", connection, claim_duration=1.0)
     queue.add("a")
     request = queue.get(0)

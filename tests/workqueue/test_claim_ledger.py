@@ -41,7 +41,7 @@ def test_what_a_turn_brought_is_held_though_all_was_cancelled_meanwhile(ledger: 
 
 
 def test_claims_may_end_while_others_are_cancelled(ledger: ClaimLedger) -> None:
-    """Whoever hears of the first makes time for a turn that was under way."""
+    """The callback of the first cancelled claim lets a turn finish that was under way."""
     requests = [Request("a", fence=1), Request("b", fence=1)]
     ledger.record([], _reply(*requests), asked=True)
     held = ledger.held

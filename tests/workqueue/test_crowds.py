@@ -1,4 +1,4 @@
-"""Many threads at once: nothing is lost, nothing runs twice at a time, everybody ends."""
+"""Many threads at once: no item is lost, no item runs twice at a time, and every thread ends."""
 
 import random
 import threading
@@ -69,7 +69,7 @@ def all_end(threads: list[threading.Thread]) -> bool:
 @anywhere
 @SHUTDOWNS
 def test_fifty_producers_and_ten_consumers(make_queue: Make, shut_down: Callable[[Queue], object]) -> None:
-    """client-go TestBasic: each adds its item 50 times; all see the end, and what comes after is left."""
+    """client-go TestBasic: each adds its item 50 times; all see the end, and a later item is left."""
     queue, other = make_queue(), make_queue()
     consumers = Consumers(queue, 10)
 
@@ -145,7 +145,7 @@ def test_twenty_producers_and_a_hundred_consumers(make_queue: Make) -> None:
 class Expected:
     """What may have been added to one item since it was last handed out.
 
-    A reader hears of a claim a little after it was made, and items are added meanwhile; so the
+    A reader learns of a claim a little after it was made, and items are added meanwhile; so the
     number of adds before it is one of a few, each of which the later claims must be able to follow.
     """
 

@@ -43,7 +43,7 @@ def by_error(failure: Failure) -> ScriptedRateLimiter:
 
 
 def test_the_error_decides_and_the_count_is_the_items(make_queue: Make) -> None:
-    """Whatever an item failed with before, each failure is one more."""
+    """Each failure counts as one more, after any kind of error."""
     queue = make_queue(rate_limiter=by_error)
     conflict = Conflict("changed", status=409)
     errors = [TimeoutError(), TimeoutError(), conflict, conflict, TooManyRequests("slow down"), ValueError()]
@@ -110,7 +110,7 @@ def _raises(_: Failure) -> float:
 def test_a_bad_answer_backs_off_by_default_and_is_said(
     make_queue: Make, caplog: pytest.LogCaptureFixture, limiter: CustomRateLimiter
 ) -> None:
-    """The claim ends all the same, and nothing spins."""
+    """The claim ends nevertheless, and no worker retries without a pause."""
     queue = make_queue(rate_limiter=limiter)
     with caplog.at_level(logging.ERROR, logger="distq.queue"):
         assert [back_off(queue, "a") for _ in range(2)] == [0.005, 0.010]
@@ -161,14 +161,14 @@ def test_bad_answers_are_counted(make_queue: Make) -> None:
 def test_no_item_is_retried_sooner_than_a_server_asked(
     make_queue: Make, limiter: RateLimiter | None, expected: list[float]
 ) -> None:
-    """Retry-After is the least; the limiter, of whatever kind, may say more."""
+    """Retry-After is the least delay; any kind of limiter may set a longer one."""
     queue = make_queue(rate_limiter=limiter)
     error = TooManyRequests("slow down", retry_after=30)
     assert [back_off(queue, "a", error) for _ in range(3)] == expected
 
 
 def test_a_bucket_is_charged_once_though_a_server_asked_to_wait(make_queue: Make) -> None:
-    """The server's wish and the queue's limiter are both heard."""
+    """The server's Retry-After and the queue's limiter both count."""
     queue = make_queue(rate_limiter=BucketRateLimiter(1, 1))
     assert back_off(queue, "a", TooManyRequests("slow down", retry_after=30)) == 30
     assert [back_off(queue, key) for key in "bc"] == [1, 2]
@@ -205,7 +205,7 @@ class _Rude(Exception):
     ],
 )
 def test_any_error_may_say_how_long_to_wait(queue: Queue, error: Exception, delay: float) -> None:
-    """By ``retry_after``, a number of seconds; what is none is not heard. RetryAfter has the last word."""
+    """By ``retry_after``, a number of seconds; other values are ignored. RetryAfter has the last word."""
     assert back_off(queue, "a", error) == delay
 
 

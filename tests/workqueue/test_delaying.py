@@ -212,7 +212,7 @@ def test_a_delay_is_kept_when_the_call_returns(make_queue: Make, server_time: Se
 def test_delays_and_back_off_outlive_the_handle_that_asked_for_them(
     make_queue: Make, server_time: ServerTime
 ) -> None:
-    """client-go loses what waits at a shutdown."""
+    """client-go loses delayed items at a shutdown."""
     queue = make_queue()
     queue.add_after("later", 10)
     queue.add_rate_limited("failed")
@@ -230,7 +230,7 @@ def test_delays_and_back_off_outlive_the_handle_that_asked_for_them(
 def test_items_due_in_the_same_ms_come_by_priority_and_then_in_the_order_of_their_keys(
     queue: Queue, server_time: ServerTime
 ) -> None:
-    """Not of their adds: a due score has no bit left to tell them apart; a ms later is behind all of them."""
+    """Not of their adds: a due score has no bit left for that order; a ms later is behind all of them."""
     server_time.advance(0.001)
     queue.add("a late one", after=1.001)
     for number in reversed(range(20)):
@@ -264,7 +264,7 @@ def test_a_due_score_has_no_room_for_the_order_of_adds() -> None:
 def test_a_limiter_that_answers_no_delay_is_an_add(
     make_queue: Make, server_time: ServerTime, limiter: RateLimiter
 ) -> None:
-    """Ready at once, in the order of the failures, behind what waited before, and counted as an add."""
+    """Ready at once, in the order of the failures, behind older items, and counted as an add."""
     server_time.advance(0.0001)  # what is rounded up to the next ms would be late
     metrics = RecordedMetrics()
     queue = make_queue(rate_limiter=limiter, metrics=metrics)

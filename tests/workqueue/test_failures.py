@@ -30,7 +30,7 @@ class TestTerminalError:
     """Retrying cannot help."""
 
     def test_it_parks_at_once_with_its_reason(self, queue: Queue, inspector: Inspector) -> None:
-        """Whatever the bound on retries is."""
+        """With any bound on retries."""
         assert fail(queue, "a", raised(TerminalError("no such image"))).kind == "dead"
         item = item_of(inspector, "a")
         assert (item.state, item.failures, item.reason) == ("dead", 1, "terminal")
@@ -48,7 +48,7 @@ class TestTerminalError:
         assert item_of(inspector, "a").last_error == "NoSuchImage: web:9"
 
     def test_its_record_stays_until_success(self, queue: Queue, inspector: Inspector) -> None:
-        """Somebody may want to know why, as long as it is not mended."""
+        """A person may want to read the reason until the item succeeds."""
         fail(queue, "a", TerminalError("never"))
         queue.add("a")
         assert (item_of(inspector, "a").state, item_of(inspector, "a").last_error) == (
@@ -110,10 +110,10 @@ class TestForget:
 
 
 @pytest.mark.conformance("RD-10")
-def test_back_off_outlives_processes_until_somebody_resets_it(
+def test_back_off_outlives_processes_until_a_person_resets_it(
     make_queue: Make, inspector: Inspector, server_time: ServerTime
 ) -> None:
-    """A deploy changes nothing; when what it mended has to be tried at once, an event or requeue does it."""
+    """A deploy changes nothing; an event or requeue tries an item at once, for example after a fix."""
     before = make_queue()
     for _ in range(18):
         fail(before, "a")
@@ -223,7 +223,7 @@ class TestErrorText:
     def test_people_see_one_printable_line(
         self, make_queue: Make, inspector: Inspector, message: str, shown: str, most: int | None
     ) -> None:
-        """Of the living and the dead, whatever the message is."""
+        """For living and dead items, and for any message."""
         fail(make_queue(max_retries=most), "a", ValueError(message))
         assert item_of(inspector, "a").last_error == shown
 

@@ -1,4 +1,4 @@
-"""Queues that namespaces share: each its turn, whatever waits of the others."""
+"""Queues that namespaces share: each gets its turn, although others have many items."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def test_an_item_of_another_namespace_does_not_wait_for_a_backlog(make_queue: Ma
 @pytest.mark.conformance("PQ-23")
 @anywhere
 def test_namespaces_that_wait_are_claimed_from_alike(make_queue: MakeQueue) -> None:
-    """However many items each has: claims of any two differ by one at most while both wait."""
+    """With any numbers of items: claims of any two differ by one at most while both wait."""
     queue = make_queue(fair_by="namespace")
     sizes = {"a": 5, "b": 60, "c": 20, "d": 200}
     for name, size in sizes.items():
@@ -116,7 +116,7 @@ def test_once_nothing_waits_every_namespace_begins_anew(make_queue: MakeQueue) -
 def test_once_nothing_of_a_priority_waits_every_namespace_begins_anew_there(
     connection: Connection, added: list[str]
 ) -> None:
-    """Whatever waits at another one, and however what waited went away."""
+    """Also while items wait at another priority, and after items were claimed or deleted."""
     queue, store = Queue("foos", connection, fair_by="namespace"), QueueStore(connection, "foos")
     queue.add("low/1", priority=-100)
     gone = [f"{name}/{number}" for name in "ab" for number in range(50)]
@@ -144,7 +144,7 @@ def test_an_item_that_is_put_back_keeps_its_place(make_queue: MakeQueue) -> None
 def test_an_item_that_is_put_back_late_lets_no_namespace_catch_up(
     make_queue: MakeQueue, other_level: str
 ) -> None:
-    """What others had while it was held is no share that is owed to those that come now."""
+    """Claims that others got while it was held are no debt to the items that are added now."""
     queue = make_queue(fair_by="namespace")
     queue.add("low/1", priority=-100)
     queue.add(*(f"a/{number:03}" for number in range(200)))
@@ -216,7 +216,7 @@ def test_people_see_since_when_items_wait(connection: Connection, server_time: S
 def test_the_longest_waiting_item_is_looked_for_among_the_first_hundred(
     connection: Connection, server_time: ServerTime
 ) -> None:
-    """Whatever waits: to look costs the same."""
+    """With any number of items, the look costs the same."""
     queue, inspector = Queue("foos", connection, fair_by="namespace"), Inspector(connection)
     queue.add(*(f"old/{number}" for number in range(50)))
     QueueStore(connection, "foos").delete([f"old/{number}" for number in range(49)])
@@ -264,7 +264,7 @@ def test_a_plain_queue_has_the_order_of_its_adds_and_no_more_keys(connection: Co
 
 
 def test_a_user_ends_that_a_queue_is_fair(connection: Connection) -> None:
-    """What waits keeps its place, what is added then comes behind it."""
+    """Pending items keep their places, and later items are behind them."""
     queue, inspector = Queue("foos", connection, fair_by="namespace"), Inspector(connection)
     queue.add("a/1", "a/2", "a/3", "b/1")
     assert inspector.fair_by("foos", None) == "namespace"
@@ -322,7 +322,7 @@ def test_a_stream_hands_its_events_over_whatever_the_queue_is_fair_by(
 
 @pytest.mark.parametrize("who", ["a handle", "a user"])
 def test_a_backlog_takes_turns_once_its_queue_is_fair(connection: Connection, who: str) -> None:
-    """Also what waited before, more of it than one step lets enter; each namespace keeps its order."""
+    """Also more older items than one step lets enter; each namespace keeps its order."""
     plain = Queue("foos", connection)
     plain.add(*(f"heavy/{number:03}" for number in range(600)))
     plain.add(*(f"light/{number}" for number in range(3)), "other/0")
@@ -453,7 +453,7 @@ def test_another_way_to_share_is_left_as_it_is(connection: Connection) -> None:
 
 
 def test_a_full_redis_lets_a_fair_queue_be_drained(connection: Connection) -> None:
-    """It takes no more items, and says so."""
+    """It takes no further items, and reports this."""
     queue = Queue("foos", connection, fair_by="namespace")
     queue.add("a/1", "b/1")
     connection.execute("CONFIG", "SET", "maxmemory", 1)
@@ -481,7 +481,7 @@ def test_what_nobody_can_read_of_shares_harms_no_item(
 
 
 def test_a_suspect_that_is_raised_waits_for_no_share(connection: Connection, server_time: ServerTime) -> None:
-    """It comes where its new priority is, however long that has had items without a pause."""
+    """Its place is at its new priority, even if that priority has had items for long without a pause."""
     queue, store = Queue("foos", connection, fair_by="namespace"), QueueStore(connection, "foos")
     queue.add("a/suspect")
     store.read(("HSET", "failures", "a/suspect", "0 2 0 - "))
@@ -499,7 +499,7 @@ def test_a_suspect_that_is_raised_waits_for_no_share(connection: Connection, ser
 def test_an_item_that_is_no_suspect_any_more_lets_no_namespace_catch_up(
     connection: Connection, server_time: ServerTime, how: str
 ) -> None:
-    """What others had while it waited apart is no share that is owed to those that come now."""
+    """Claims that others got while it waited apart are no debt to the items that are added now."""
     busy = Queue("foos", connection, fair_by="namespace", claim_duration=3600)
     store, queue = QueueStore(connection, "foos"), Queue("foos", connection, claim_duration=3600)
     busy.add("a/held", "a/suspect")

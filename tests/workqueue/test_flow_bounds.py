@@ -36,7 +36,7 @@ Bounded = Callable[[int | None], Queue]
 
 
 def claims(queue: Queue) -> Iterator[Request]:
-    """Claim what one may, and no more."""
+    """Claim all items that the limits allow."""
     while True:
         try:
             yield queue.get(timeout=0)
@@ -80,7 +80,7 @@ def one_by_one(queue: Queue, *outcomes: Exception | None, server_time: ServerTim
 @pytest.mark.conformance("PQ-25")
 @anywhere
 def test_so_many_items_of_a_namespace_are_claimed_at_a_time(bounded: Bounded) -> None:
-    """In all handles together; what others add is claimed beside them."""
+    """In all handles together; items that other namespaces add are claimed beside them."""
     one, other = bounded(2), bounded(2)
     one.add(*slow(10), "a/1", "b/1", "bare")
     found = [one.get(timeout=0).key, *keys(other)]
@@ -146,7 +146,7 @@ def test_a_raise_with_a_delay_wakes_a_worker_for_what_was_held_back(
 
 @anywhere
 def test_a_namespace_at_its_limit_lets_a_higher_priority_of_its_own_go_first(bounded: Bounded) -> None:
-    """Whatever was let in before: it waits behind."""
+    """Items that were let in before wait behind it."""
     queue = bounded(1)
     queue.done(first_of(5, queue))
     queue.add("slow/urgent", "slow/urgent too", priority=100)
@@ -161,7 +161,7 @@ def test_a_namespace_at_its_limit_lets_a_higher_priority_of_its_own_go_first(bou
 
 @anywhere
 def test_namespaces_below_their_limits_share_alike_with_one_at_its_limit(bounded: Bounded) -> None:
-    """What comes back has no more than its turn, though it waited for long."""
+    """An item that comes back gets only its turn, although it waited for long."""
     queue = bounded(2)
     for name in "abc":
         queue.add(*(f"{name}/{number:03}" for number in range(100)))
@@ -299,7 +299,7 @@ def test_held_back_items_take_room(make_queue: MakeQueue) -> None:
 def test_what_is_lost_of_limits_holds_no_item_for_ever(
     bounded: Bounded, connection: Connection, server_time: ServerTime, lost: str
 ) -> None:
-    """Redis may go back to an older copy, or somebody deletes a key: a look finds what is held back."""
+    """Redis may go back to an older copy, or a person may delete a key: a look finds items held back."""
     queue, store = bounded(1), QueueStore(connection, "foos")
     request = first_of(5, queue)
     if lost == "bounded":
@@ -311,10 +311,10 @@ def test_what_is_lost_of_limits_holds_no_item_for_ever(
 
 
 @pytest.mark.parametrize("lost", ["bounded", "fair_by"])
-def test_what_is_held_back_comes_back_where_nothing_says_that_there_was_a_limit(
+def test_items_that_are_held_back_come_back_where_redis_has_no_record_of_a_limit(
     bounded: Bounded, connection: Connection, server_time: ServerTime, lost: str
 ) -> None:
-    """Somebody deleted the field, or that the queue is fair, which ends its limits."""
+    """A person deleted the field, or the field that makes the queue fair, which ends its limits."""
     queue, store = bounded(1), QueueStore(connection, "foos")
     request = first_of(5, queue)
     connection.execute("HDEL", store.key("meta"), lost)

@@ -79,7 +79,7 @@ def queue(connection: Connection) -> Queue:
 def test_redis_claims_as_many_as_the_wait_has_room_for(
     waiting: Waiting, queue: Queue, connection: Connection
 ) -> None:
-    """Whatever the turn before wanted: other handles get the rest."""
+    """The turn before wanted more; other handles get the rest."""
     turn = waiting.queue.turn([], 250)
     waiting._thread = threading.Thread(target=waiting.queue.wait, args=(turn.wait, 2))
     waiting.wait()
@@ -119,7 +119,7 @@ def _recount(waiting: Waiting) -> None:
 def test_other_threads_do_not_wait_for_it(
     waiting: Waiting, queue: Queue, call: Callable[[Waiting], None]
 ) -> None:
-    """They take the turn back, and the thread that waits gets the next item all the same, once."""
+    """They take the turn back, and the thread that waits gets the next item nevertheless, once."""
     waiting.wait()
     call(waiting)
     queue.add("a")

@@ -57,7 +57,7 @@ class Holder:
 
 @pytest.fixture
 def living(connection: Connection) -> Iterator[Queue]:
-    """Give a handle of another process, as it were, which takes back what others lose."""
+    """Give a handle, as if of another process, which takes over the items that others lose."""
     queue = Queue("foos", connection)
     queue.turn([], 0)
     yield queue

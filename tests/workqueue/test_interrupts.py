@@ -1,4 +1,4 @@
-"""Ctrl-C, or whatever a signal's handler raises, loses no claim, no connection and no thread."""
+"""Ctrl-C, or any exception of a signal's handler, loses no claim, no connection and no thread."""
 
 import gc
 import os
@@ -221,7 +221,7 @@ def test_an_interrupt_anywhere_in_a_call_undoes_what_its_caller_has_not() -> Non
 def test_a_get_interrupted_while_it_waits_for_its_turn_claims_nothing(
     slow: Slow, connection: Connection
 ) -> None:
-    """The turn of another thread is under way; an item that comes is claimed by who asks for it."""
+    """The turn of another thread is under way; the next call that asks for items claims the new item."""
     queue = Queue("foos", slow)
     queue.turn([], 0)
     queue.add("a")
@@ -252,7 +252,7 @@ def _interrupted_in_its_turn(slow: Slow, queue: Queue) -> None:
 
 
 def test_a_claim_that_came_for_an_interrupted_get_is_released(slow: Slow, connection: Connection) -> None:
-    """It is no orphan that heartbeats keep alive: anybody may have it at once."""
+    """Heartbeats do not keep it alive without an owner: another handle can claim it at once."""
     queue, other = Queue("foos", slow), Queue("foos", connection)
     queue.turn([], 0)
     queue.add("a")
@@ -358,8 +358,8 @@ def test_an_interrupt_anywhere_in_a_call_blocks_no_other_call(
     assert place > 5
 
 
-def test_who_waited_behind_a_turn_that_failed_may_repeat(connection: Connection) -> None:
-    """The turn that would have carried it ended with an error of the program's own: it hears of that."""
+def test_a_call_that_waited_behind_a_turn_that_failed_may_be_repeated(connection: Connection) -> None:
+    """The turn that would have carried the call failed by an error of the program; the call reports that."""
     queue = Queue("foos", connection, rate_limiter=lambda _: 1 / 0)
     queue.add("a")
     request = queue.get(0)

@@ -11,7 +11,7 @@ from distq import Request
 
 
 def test_cancelled_is_an_event() -> None:
-    """Handlers may look at it, wait for it, and hand it to whatever takes an Event."""
+    """Handlers may look at it, wait for it, and pass it to any function that takes an Event."""
     request = Request("default/a")
     assert isinstance(request.cancelled, threading.Event)
     assert not request.cancelled.is_set()
@@ -33,7 +33,7 @@ def test_requests_do_not_share_it() -> None:
 
 
 def test_all_threads_that_wait_are_woken() -> None:
-    """Many threads at once make one Event, in whatever order they wait and set."""
+    """Many threads at once make one Event, in any order of waits and sets."""
     for _ in range(200):
         event, ready = Request("default/a").cancelled, threading.Barrier(5)
 

@@ -75,7 +75,7 @@ def links(queue: Queue, want: int = 10) -> dict[str, str]:
 def test_a_claim_links_to_the_add_that_made_the_item_pending(
     make_queue: Make, off_the_ms: ServerTime
 ) -> None:
-    """To the first of several adds, in whatever handle it is claimed."""
+    """To the first of several adds, also when another handle claims the item."""
     producer, worker = make_queue(spans=NumberedSpans()), make_queue(spans=NumberedSpans())
     producer.add("a", "b")
     producer.add("b", "c")
@@ -85,7 +85,7 @@ def test_a_claim_links_to_the_add_that_made_the_item_pending(
 
 @anywhere
 def test_an_add_of_many_keys_is_one_span(make_queue: Make, off_the_ms: ServerTime) -> None:
-    """However many steps it takes; an item at a full ms is linked to nothing."""
+    """Also if it takes many steps; an item at a full ms is linked to nothing."""
     spans = NumberedSpans()
     queue = make_queue(spans=spans)
     queue.add(*(f"item-{place:04}" for place in range(1500)))

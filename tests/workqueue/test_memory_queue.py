@@ -94,8 +94,8 @@ def test_an_add_wakes_all_who_wait() -> None:
     assert sorted(got) == list("abcdefgh")
 
 
-def test_shutdown_ends_all_who_wait() -> None:
-    """At once, whatever number of threads; other handles go on."""
+def test_shutdown_ends_all_waits() -> None:
+    """At once, in any number of threads; other handles go on."""
     queue = MemoryQueue("foos")
     other = MemoryQueue("foos", shares=queue)
     threads = [threading.Thread(target=lambda: list(queue.listen()), daemon=True) for _ in range(4)]
@@ -112,7 +112,7 @@ def test_shutdown_ends_all_who_wait() -> None:
 
 
 def test_a_change_between_a_turn_and_a_wait_ends_the_wait() -> None:
-    """What came after this thread looked is not slept over; an interrupt neither."""
+    """A thread does not sleep over an item that was added after its look, nor over an interrupt."""
     queue = MemoryQueue("foos")
     assert not queue.turn([], 1).requests
     MemoryQueue("foos", shares=queue).add("a")

@@ -107,7 +107,7 @@ def test_a_result_that_makes_no_sense_is_refused(arguments: dict[str, Any]) -> N
     ids=lambda text: repr(text[:20]),
 )
 def test_an_errors_text_is_one_printable_line_of_256_bytes(message: str, line: str) -> None:
-    """Whatever the message holds, and without cutting a character in two."""
+    """For any message, and without cutting a character in two."""
     assert error_text(ValueError(message)) == line
     assert len(line.encode()) <= 256
 
@@ -145,7 +145,7 @@ def test_the_class_of_an_error_makes_no_second_line() -> None:
 
 @pytest.mark.bound("TRACEBACK_BYTES")
 def test_a_traceback_is_its_last_4_kib() -> None:
-    """The end tells most; an error that was never raised has none."""
+    """The end is the most useful part; an error that was never raised has no traceback."""
 
     def deeper(depth: int) -> None:
         if depth:

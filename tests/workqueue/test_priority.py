@@ -30,7 +30,7 @@ def test_an_item_comes_with_the_priority_that_it_was_added_with(
 @pytest.mark.conformance("PQ-02")
 @anywhere
 def test_high_before_low_and_in_a_level_in_order(queue: Queue) -> None:
-    """Whatever the order in which the levels were added, over the whole range."""
+    """For any order in which the levels were added, over the whole range."""
     for key in ("x1", "x2", "x3"):
         for priority in (0, -900, 5, 900, -4):
             queue.add(f"{key} at {priority}", priority=priority)
@@ -173,7 +173,7 @@ def test_a_held_item_counts_once_it_was_added_again(queue: Queue) -> None:
 def test_a_delay_and_a_back_off_together_are_the_earlier_of_the_two(
     queue: Queue, server_time: ServerTime, after: float, due: float
 ) -> None:
-    """controller-runtime has one call for it; here they are two, and the failure counts all the same."""
+    """controller-runtime has one call for it; here there are two, and the failure counts nevertheless."""
     queue.add_rate_limited("foo")
     queue.add_after("foo", after)
     if due:

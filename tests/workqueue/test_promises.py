@@ -268,7 +268,7 @@ def test_poison_that_kills_its_workers_is_dead_and_kills_no_siblings(
 def test_an_outage_of_all_workers_is_no_crash(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
-    """Sessions that lapse while none lives tell of Redis or the network, not of their items."""
+    """Sessions that lapse while no session lives point to Redis or the network, not to their items."""
     make_queue().add("a")
     for _ in range(4):
         assert make_queue().get(0).key == "a"

@@ -163,7 +163,7 @@ def test_a_custom_limiter_decides_by_the_failure(make_queue: Make, server_time: 
 def test_a_broken_custom_limiter_backs_off_by_default(
     make_queue: Make, server_time: ServerTime, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The claim ends all the same, and the error is said."""
+    """The claim ends nevertheless, and the error is logged."""
     queue = make_queue(rate_limiter=lambda _: BucketRateLimiter())
     queue.add("a")
     assert queue.settle(queue.get(0), ValueError("bad"))
@@ -235,7 +235,7 @@ def test_a_get_that_ends_empty_leaves_another_awake(queue: Queue, connection: Co
 
 @pytest.mark.conformance("WQ-08", "WQ-12")
 def test_many_threads_of_one_handle_share_its_work(queue: Queue) -> None:
-    """Every item is handed out once, whatever number of threads listen."""
+    """Every item is handed out once, to any number of threads."""
     keys = [f"k{number}" for number in range(300)]
     seen: list[str] = []
 
@@ -324,7 +324,7 @@ def test_shut_down_ends_a_drain(queue: Queue) -> None:
 
 
 def test_fleet_concurrency_holds_for_all_handles_together(make_queue: Make) -> None:
-    """No more items are claimed than the fleet may hold, by any worker."""
+    """All workers together claim at most the number of items that the fleet may hold."""
     handles = [make_queue(), make_queue()]
     for queue in handles:
         queue.fleet_concurrency = 3

@@ -147,7 +147,7 @@ def test_one_that_waits_keeps_no_place(make: Make, connection: Connection) -> No
 
 
 def test_rare_heartbeats_are_no_silence(make: Make) -> None:
-    """A waiting worker does so until the other must have shown life, whatever its own claim duration is."""
+    """A worker waits until the other must have shown life, even if its own claim duration is shorter."""
     idle, with_short_timeouts = make(CONFIG_MAPS), make(SECRETS, claim_duration=1.0)
     idle.add("a")
     idle.turn([], 0)
@@ -314,7 +314,7 @@ def test_another_queue_is_no_remedy_for_another_lease(
 
 
 def test_a_look_is_one_round_trip(redis_server: EmbeddedValkey) -> None:
-    """Sessions and leaders are read together, whatever works on the queue."""
+    """Sessions and leaders are read together, for every program that works on the queue."""
     connection = CountingConnection(redis_server.url)
     ownership = QueueOwnership(QueueStore(connection, "foos"), FakeClock())
     assert ownership.look(CONFIG_MAPS)

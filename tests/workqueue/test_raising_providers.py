@@ -15,7 +15,7 @@ on_one_redis = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=Tru
 
 
 class Broken:
-    """A provider of metrics and spans that raises, whatever it is asked for."""
+    """A provider of metrics and spans of which every call raises."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -99,7 +99,7 @@ def test_the_log_has_the_first_error_and_then_the_number_of_others(caplog: pytes
 
 
 def test_a_provider_that_works_gets_all_calls_and_keeps_its_page() -> None:
-    """It is wrapped once, however often it is handed on."""
+    """It is wrapped only once, even if it is passed on several times."""
     recorded = RecordedMetrics()
     metrics = safe_metrics(recorded)
     assert safe_metrics(metrics) is metrics

@@ -1,4 +1,4 @@
-"""A MemoryQueue answers as a Queue does, whatever is called."""
+"""A MemoryQueue answers every call as a Queue does."""
 
 import pytest
 

@@ -108,7 +108,7 @@ def test_of_several_limiters_the_slowest_decides(make_queue: Make) -> None:
 
 @pytest.mark.conformance("RL-04")
 def test_each_of_several_limiters_is_charged(make_queue: Make) -> None:
-    """A bucket that never decides is emptied all the same."""
+    """A bucket that never decides is emptied nevertheless."""
     bucket = BucketRateLimiter(1, 3)
     both = make_queue(rate_limiter=MaxOfRateLimiter(ItemExponentialFailureRateLimiter(60), bucket))
     assert [back_off(both, key) for key in "abc"] == [60, 60, 60]
@@ -290,8 +290,8 @@ def test_what_is_no_limiter_is_refused_when_the_queue_is_made(connection: Connec
 
 
 @pytest.mark.parametrize("limiter", [max, {}.get, partial(round, ndigits=1), BucketRateLimiter()])
-def test_what_takes_one_failure_is_a_limiter(limiter: Any) -> None:
-    """Also where a function does not tell what it takes."""
+def test_a_callable_with_one_argument_is_a_limiter(limiter: Any) -> None:
+    """Also a function without a readable signature."""
     assert validate_rate_limiter(limiter) is limiter
 
 

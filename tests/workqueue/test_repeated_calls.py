@@ -22,7 +22,7 @@ class Unsent(Unheard):
     unsent = 0
 
     def evaluate(self, source: str, sha: str, arguments):  # type: ignore[no-untyped-def]  # as the original's
-        """Let the server do it, unless the call gets lost, and perhaps not hear of it."""
+        """Let the server do it, unless the call gets lost, and perhaps lose the reply."""
         if self.unsent:
             self.unsent -= 1
             raise RedisUnavailable("the call was lost")
@@ -68,7 +68,7 @@ def _fails(queue: Queue, lossy: Unsent, lose: Lose, key: str = "a") -> None:
 def test_repeated_until_it_is_answered_it_counts_once(
     queue: Queue, lossy: Unsent, lose: Lose, times: int
 ) -> None:
-    """Whether the server had it or not; what fails afterwards is another failure."""
+    """Whether the server had it or not; a later failure is another one."""
     for _ in range(times):
         _fails(queue, lossy, lose)
     queue.add_rate_limited("a")

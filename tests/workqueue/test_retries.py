@@ -65,7 +65,7 @@ class TestMaxRetries:
         assert fail(queue, "a", RetryAfter(60)).kind == "dead"
 
     def test_coming_back_later_is_no_retry(self, make_queue: Make) -> None:
-        """requeue_after forgets the failures, however often it is returned."""
+        """requeue_after forgets the failures each time."""
         queue = make_queue(max_retries=1)
         for _ in range(5):
             assert fail(queue, "a").kind == "delayed"
@@ -95,7 +95,7 @@ class TestMaxRetries:
         assert fail(queue, "a").kind == "dead"
 
     def test_a_newer_event_is_served_before_an_item_is_given_up(self, make_queue: Make) -> None:
-        """What failed was the old state; after the next failure it is dead."""
+        """The failure was about the old state; after the next failure the item is dead."""
         queue = make_queue(max_retries=0)
         queue.add("a")
         request = queue.get(0)
@@ -225,7 +225,7 @@ class TestRevival:
     def test_a_failure_counted_without_a_claim_revives_too(
         self, dead: Queue, inspector: Inspector, connection: Connection
     ) -> None:
-        """add_rate_limited is an add; it does not say what failed, so the last error and traceback stay."""
+        """add_rate_limited is an add without an error, so the last error and traceback stay."""
         dead.add_rate_limited("a")
         item = item_of(inspector, "a")
         assert (item.state, item.failures, item.last_error) == ("delayed", 3, "ValueError: second")

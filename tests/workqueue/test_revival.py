@@ -44,10 +44,10 @@ class TestEverywhere:
         server_time.advance(AFTER)
         assert nothing_to_claim(queue)
 
-    def test_what_a_reconcile_gave_up_for_good_stays_dead(
+    def test_an_item_that_a_reconcile_gave_up_for_good_stays_dead(
         self, make_queue: MakeQueue, server_time: ServerTime
     ) -> None:
-        """No time mends a TerminalError; a change of the object may."""
+        """Time does not fix a TerminalError; a change of the object may."""
         queue = make_queue(revive_dead_after=AFTER)
         assert fail(queue, "a", TerminalError("never")).kind == "dead"
         server_time.advance(10 * AFTER)
@@ -124,7 +124,7 @@ def test_who_killed_its_workers_gets_one_more(
 def test_the_inspector_shows_when_an_item_became_dead_and_that_it_was_revived(
     make_queue: MakeQueue, server_time: ServerTime, connection: Connection
 ) -> None:
-    """The moment is shown as of any other dead item; the trace tells of the revival."""
+    """The moment is shown as of any other dead item; the trace records the revival."""
     queue, inspector = make_queue(max_retries=0, revive_dead_after=AFTER), Inspector(connection)
     queue.add("a")
     inspector.trace_on("foos", seconds=10 * AFTER)
@@ -186,7 +186,7 @@ def test_who_parks_what_will_be_revived_keeps_it_dead(
 
 
 def test_revivals_are_counted(make_queue: MakeQueue, server_time: ServerTime) -> None:
-    """By who made the turn; each is an add, too."""
+    """By the handle that made the turn; each is an add, too."""
     registry = CollectorRegistry()
     queue = make_queue(max_retries=0, revive_dead_after=AFTER, metrics=PrometheusMetrics(registry))
     fail(queue, "a")

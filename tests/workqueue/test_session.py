@@ -1,4 +1,4 @@
-"""Lost replies, lost sessions, silence: what a handle does when it does not hear."""
+"""Lost replies, lost sessions, silence: what a handle does when it gets no reply."""
 
 import gc
 import logging
@@ -31,7 +31,7 @@ class Unheard(Connection):
     """Which of the next replies get lost."""
 
     def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
-        """Let the server do it, and perhaps not hear of it."""
+        """Let the server do it, and perhaps lose the reply."""
         reply = super().evaluate(source, sha, arguments)
         if self.lost or next(self.losing, False):
             self.lost = max(0, self.lost - 1)
@@ -191,7 +191,7 @@ def test_a_handle_that_shuts_down_releases_claims_that_no_call_came_for(unheard:
 
 
 def test_a_claim_that_the_server_does_not_know_is_cancelled(make_queue: Make, connection: Connection) -> None:
-    """As after a failover that lost it: the heartbeat's count tells, and the handler hears."""
+    """As after a failover that lost it: the heartbeat's count shows it, and the handler is informed."""
     queue = make_queue()
     heard: list[Request] = []
     queue.on_cancel = heard.append
@@ -551,10 +551,10 @@ def test_close_gives_claims_back_at_once_and_counts_no_crash(
     assert connection.execute("HLEN", "distq:{foos}:failures") == 0
 
 
-def test_who_leaves_hands_over_the_watch_for_the_next_due_time(
+def test_a_handle_that_leaves_hands_over_the_watch_for_the_next_due_time(
     make_queue: Make, connection: Connection
 ) -> None:
-    """Another idle handle is woken, or the item would wait for somebody's poll."""
+    """It wakes another idle handle; otherwise the item would wait for the next poll of a session."""
     leaving = make_queue()
     leaving.add_after("a", 0.5)
     connection.execute("DEL", "distq:{foos}:wake")

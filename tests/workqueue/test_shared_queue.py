@@ -140,7 +140,7 @@ def test_a_process_that_was_stopped_for_less_goes_on(
 
 @pytest.mark.conformance("RD-03")
 def test_done_without_a_claim_changes_nothing(queue: Queue) -> None:
-    """Of an item that waits, that somebody else holds, or that is not there: no duplicate, no loss."""
+    """For an item that waits, that another handle holds, or that does not exist: no duplicate, no loss."""
     queue.add("a")
     before = queue.get(0)
     assert queue.done(before)
@@ -281,7 +281,7 @@ def test_an_emptied_redis_is_a_new_beginning(make_queue: Make, connection: Conne
 
 @pytest.mark.conformance("RD-18")
 def test_a_leader_of_the_past_enqueues_nothing(queue: Queue, connection: Connection) -> None:
-    """Once a later one has committed, whatever the earlier one believes."""
+    """Once a later leader has committed, the earlier one cannot commit, although it thinks that it leads."""
     stream = StreamStore(connection, "foos", "pods")
     assert isinstance(
         stream.commit(Commit(epoch="9", after="", new="5", batch="b1", keys=["a"], known={"a": "5"})),

@@ -123,7 +123,7 @@ def test_depth_is_what_waits_now(make_queue: Make, server_time: ServerTime, conn
 
 @pytest.mark.conformance("RD-17")
 def test_an_item_waits_since_it_became_pending(queue: Queue, server_time: ServerTime) -> None:
-    """Its place in the queue tells: the first add, the add while it was held, or the due time."""
+    """Its place in the queue shows this: the first add, the add while it was held, or the due time."""
     began = queue.connection.server_time / 1e6
 
     def waited_since() -> float:

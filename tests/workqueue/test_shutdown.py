@@ -78,10 +78,10 @@ def test_a_handle_may_be_shut_down_many_times(queue: Queue, shut_down: Callable[
 @pytest.mark.conformance("WQ-09", "PQ-14", "PQ-15", "RD-06")
 @anywhere
 @SHUTDOWNS
-def test_after_shutdown_what_waits_is_left_to_others(
+def test_after_shutdown_pending_items_are_left_to_others(
     make_queue: Make, shut_down: Callable[[Queue], object]
 ) -> None:
-    """Get ends at once though items are queued; one pod that stops must not drain everybody's queue."""
+    """Get ends at once though items are queued; one pod that stops must not drain the queue of all."""
     queue, other = make_queue(), make_queue()
     queue.add("a", "b")
     shut_down(queue)
@@ -97,7 +97,7 @@ def test_after_shutdown_what_waits_is_left_to_others(
 def test_a_handle_that_was_shut_down_still_adds(
     make_queue: Make, server_time: ServerTime, shut_down: Callable[[Queue], object]
 ) -> None:
-    """The shutdown is the handle's and the queue is everybody's: now, later and after a failure."""
+    """The shutdown is the handle's, and all handles share the queue: now, later and after a failure."""
     queue, other = make_queue(), make_queue()
     queue.add_after("before", 1)
     shut_down(queue)
@@ -185,7 +185,7 @@ def test_shut_down_does_not_wait_for_what_is_held(queue: Queue) -> None:
 @pytest.mark.conformance("WQ-18")
 @anywhere
 def test_drain_returns_when_the_last_claim_ends(queue: Queue) -> None:
-    """Not before, whatever way the claims end."""
+    """Not before, for each way in which a claim ends."""
     queue.add("foo", "bar", "baz")
     foo, bar, baz = (queue.get(0) for _ in range(3))
     draining = Draining(queue)
@@ -230,7 +230,7 @@ def test_drain_does_not_wait_for_what_is_queued(make_queue: Make) -> None:
 @pytest.mark.conformance("WQ-19")
 @anywhere
 def test_shut_down_ends_all_running_drains(queue: Queue) -> None:
-    """They tell that claims are left, and those can still be settled."""
+    """They report that claims are left, and those can still be settled."""
     queue.add("foo", "bar")
     held = [queue.get(0), queue.get(0)]
     drains = [Draining(queue), Draining(queue)]

@@ -82,7 +82,7 @@ def _run(program: str, url: str) -> None:
 def test_a_handler_may_shut_down_what_its_own_thread_sleeps_in(
     redis_server: EmbeddedValkey, make: str, shut_down: str
 ) -> None:
-    """The sleep ends, and with it listen; the connection that it blocked on is closed by who slept."""
+    """The sleep ends, and with it listen; the thread that slept closes the connection that it blocked on."""
     _run(PROGRAM.format(make=MAKES[make], shut_down=shut_down) + ASLEEP, redis_server.url)
 
 
@@ -109,7 +109,7 @@ def test_a_handler_that_comes_while_its_thread_waits_holds_up_no_turn_of_other_t
     drained: list[bool] = []
 
     def handler(*_: object) -> None:
-        connection.execute("FLUSHDB")  # the turn finds no session, and tells those who wait
+        connection.execute("FLUSHDB")  # the turn finds no session, and informs the threads that wait
         slow.slowly = True
         turning = threading.Thread(target=lambda: queue.turn([], 1), daemon=True)
         turning.start()

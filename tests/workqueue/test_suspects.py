@@ -260,10 +260,10 @@ def test_repairs_find_suspects_that_wait_apart(make_queue: Make, connection: Con
     assert connection.execute("ZRANGE", READY, 0, -1) == [b"suspect 4", b"suspect 5"]
 
 
-def test_who_holds_nothing_and_finds_nothing_else_takes_a_suspect_too(
+def test_a_session_that_holds_nothing_and_finds_nothing_else_takes_a_suspect_too(
     workers: Sequence[Worker], make_queue: Make, connection: Connection
 ) -> None:
-    """Idle sessions help; one that has anything else to do leaves the suspects to who empties itself."""
+    """Idle sessions help; a session with other work leaves suspects to the session that empties itself."""
     emptying = workers[0]
     emptying.queue.add("one", "two", "item")
     suspect(connection, "one", "two")
@@ -278,7 +278,7 @@ def test_who_holds_nothing_and_finds_nothing_else_takes_a_suspect_too(
 def test_another_empties_itself_where_the_first_is_gone(
     workers: Sequence[Worker], connection: Connection, server_time: ServerTime, end: str
 ) -> None:
-    """Closed, lapsed, or empty and asking no more: the suspect waits for no session that does not come."""
+    """Closed, lapsed, or empty and no longer asking: the suspect does not wait for a session that is gone."""
     first, second, third = workers
     first.queue.add("suspect", priority=1)
     suspect(connection, "suspect")
@@ -362,7 +362,7 @@ def test_only_one_worker_empties_itself_in_turns(
 
 
 def test_a_suspect_that_only_waits_wakes_no_handle(workers: Sequence[Worker], connection: Connection) -> None:
-    """Who passed it sleeps; what comes behind it wakes somebody, and not who empties itself."""
+    """The handle that passed it sleeps; a later item wakes a handle, but not the one that empties itself."""
     first, second, _ = workers
     first.queue.add("suspect")
     suspect(connection, "suspect")
@@ -475,7 +475,7 @@ def test_crashes_that_0_1_0_counted_have_no_time_and_count(
 def test_a_failure_keeps_when_crashes_were(
     make_queue: Make, connection: Connection, server_time: ServerTime, end: str
 ) -> None:
-    """An item that fails meanwhile, or is dead, is not thereby a suspect for ever, or forgiven."""
+    """An item that then fails, or is dead, is no suspect for ever, and its crashes are not forgotten."""
     living = make_queue()
     living.turn([], 0)
     living.add("a")

@@ -23,10 +23,10 @@ class Turns(Connection):
         super().__init__(url)
         self.turns = 0
         self.lost = 0
-        """Which of the next turns is not heard; 1 is the next."""
+        """Say which of the next turns loses its reply; 1 is the next."""
 
     def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
-        """Let the server do it, and perhaps not hear of it."""
+        """Let the server do it, and perhaps lose the reply."""
         reply = super().evaluate(source, sha, arguments)
         if sha == scripts.load("turn").sha:
             self.turns += 1
@@ -84,7 +84,7 @@ def test_much_is_settled_in_parts(turns: Turns) -> None:
 
 @pytest.mark.parametrize("lost", [1, 2, 4])
 def test_a_reply_that_is_lost_between_the_parts_is_asked_for_again(turns: Turns, lost: int) -> None:
-    """Called again with the same settlements, each gets its disposition once, and then no more."""
+    """Called again with the same settlements, each gets its disposition exactly once."""
     queue, requests = _holding(turns, 250)
     settlements = _settlements(requests)
     turns.lost = lost

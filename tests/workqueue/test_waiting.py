@@ -16,7 +16,7 @@ ON_TIME = 1000 + LATENCY
 """µs: a session with two due times within a ms looks once, and then another is woken."""
 
 POLL = 1_250_000
-"""µs after which somebody of a small fleet looks anyway; a large one does so sooner, as a rule."""
+"""µs after which a session of a small fleet looks anyway; a large fleet does so sooner, as a rule."""
 
 MakeFleet = Callable[..., Fleet]
 
@@ -56,7 +56,7 @@ def test_an_add_wakes_one_consumer_at_once(make_fleet: MakeFleet, size: int) -> 
 
 @pytest.mark.parametrize("size", [100, MANY])
 def test_a_burst_of_adds_wakes_no_herd(make_fleet: MakeFleet, size: int) -> None:
-    """Adds that overtake the wake-ups of those before them wake hardly anybody for nothing."""
+    """Adds that overtake the wake-ups of those before them wake hardly any session for nothing."""
     fleet = make_fleet(size)
     for number in range(200):
         fleet.at(0.00005 * number, lambda item=f"k{number}": fleet.add(item))  # type: ignore[misc]
@@ -80,7 +80,7 @@ def test_many_items_of_one_add_wake_one_after_another(make_fleet: MakeFleet, siz
 @pytest.mark.conformance("DQ-11")
 @pytest.mark.parametrize("size", [1, FEW, MANY])
 def test_due_times_are_met(make_fleet: MakeFleet, size: int) -> None:
-    """By who covers them, in whatever order they come, without a herd."""
+    """The sessions that cover them meet them, in any order of adds, without a herd."""
     fleet = make_fleet(size, work=100)
     for number in range(100):
         delay = fleet.random.uniform(0, 6)
@@ -93,7 +93,7 @@ def test_due_times_are_met(make_fleet: MakeFleet, size: int) -> None:
 
 @pytest.mark.parametrize("size", [100, MANY])
 def test_one_of_many_wakes_for_a_due_time(make_fleet: MakeFleet, size: int) -> None:
-    """However many looked since it is known, the others sleep on."""
+    """All others sleep on, also those that looked since the due time is known."""
     fleet = make_fleet(size)
     fleet.add_after("later", 1.0)
     for consumer in fleet.consumers:
@@ -131,8 +131,8 @@ def test_an_idle_fleet_polls_at_the_same_rate_whatever_its_size(
     assert _tokens(connection) <= 1
 
 
-def test_who_becomes_busy_hands_over_the_due_time_that_it_covered(make_fleet: MakeFleet) -> None:
-    """Whatever made it busy, another is woken to cover it."""
+def test_a_session_that_becomes_busy_hands_over_the_due_time_that_it_covered(make_fleet: MakeFleet) -> None:
+    """Another session is woken to cover it."""
     fleet = make_fleet(FEW, work=60_000_000)
     fleet.add_after("later", 1.0)
     fleet.run(0.1)
@@ -228,7 +228,7 @@ def test_a_large_fleet_that_fell_asleep_all_at_once_still_polls(make_fleet: Make
 def test_a_due_time_whose_coverer_died_waits_for_a_poll(
     make_fleet: MakeFleet, size: int, death: Death
 ) -> None:
-    """The others think that somebody wakes for it until it is over; then the next who polls claims it."""
+    """The others expect a session to wake for it until it is over; then the next that polls claims it."""
     fleet = make_fleet(size)
     for number in range(8):
         fleet.add_after(f"k{number}", 1.0)

@@ -184,7 +184,7 @@ def test_threads_of_a_handle_get_their_turn_one_after_another(connection: Connec
 
 
 def test_a_timeout_ends_a_get_beside_one_that_waits(connection: Connection) -> None:
-    """Each has its own patience, and what comes afterwards goes to who stayed."""
+    """Each has its own timeout, and a later item goes to the get that still waits."""
     queue = Queue("foos", connection)
     got: list[Request] = []
     staying = threading.Thread(target=lambda: got.append(queue.get()))

@@ -43,8 +43,8 @@ def test_counts_are_seen_long_before_the_next_heartbeat_is_due(connection: Conne
     queue.close()
 
 
-def test_the_rate_follows_what_is_done_and_then_there_is_no_news() -> None:
-    """It rises and falls within seconds, whatever the intervals, and a worker that is idle costs no more."""
+def test_the_rate_follows_the_work_done_and_then_there_is_no_news() -> None:
+    """It rises and falls within seconds, with any intervals, and an idle worker costs nothing further."""
     clock = FakeClock()
     worker = Worker(TurnSettings(QueueOptions(clock=clock)))
     worker.describe()
@@ -80,7 +80,7 @@ def test_what_fails_has_a_rate_of_its_own() -> None:
 
 
 def test_how_long_items_waited_and_were_held_is_measured_by_the_servers_clock(connection: Connection) -> None:
-    """Each claim and each settlement once, whatever became of it; what is released was no work."""
+    """Each claim and each settlement counts once, with any outcome; a released item was no work."""
     queue = Queue("foos", connection)
     connection.server_time = 1_795_000_000 * SECOND
     queue.add("done", "failed", "released", "done-later")
