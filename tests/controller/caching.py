@@ -31,7 +31,7 @@ def by_color(obj: Object) -> list[str]:
 
 
 def by_first_letter(obj: Object) -> list[str]:
-    """Return under which letter an object stands in a dictionary."""
+    """Return the letter under which an object is filed in a dictionary."""
     return [obj["metadata"]["name"][0]]
 
 

@@ -177,7 +177,7 @@ class Scene:
         return dict(StreamStore(self.connection, QUEUE, name).known())
 
     def expire(self) -> None:
-        """Let the next leader hear that its position is too old to watch from.
+        """Let the next leader learn that its position is too old to watch from.
 
         A real API server forgets by a restart only: it is spared that, and its answer given for it.
         """

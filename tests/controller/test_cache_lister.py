@@ -236,8 +236,8 @@ def test_who_waits_says_for_what(
 
 
 @EMULATED
-def test_who_waits_may_find_anything_in_the_record(scene: Scene) -> None:
-    """Somebody else may have written there, too: what is no list of indices is none."""
+def test_any_text_in_the_record_is_tolerated(scene: Scene) -> None:
+    """Another program may have written there, too: a value that is no list of indices counts as none."""
     with scene.leading(cached(scene)):
         (name,) = stream_records(scene.connection, QUEUE)
         watch = next(iter(caches(scene))).place.identity

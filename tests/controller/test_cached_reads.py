@@ -154,7 +154,7 @@ class Fleet:
 
 
 def change_all(scene: Scene, number: int, *, objects: int = OBJECTS) -> None:
-    """Let somebody else change all objects, as fast as the API server takes it."""
+    """Change all objects as another client does, as fast as the API server takes it."""
     client = Client(scene.kubeconfig)
     for index in range(objects):
         client.patch(CONFIG_MAPS, scene.key(f"object-{index}"), {"data": {"round": str(number)}})

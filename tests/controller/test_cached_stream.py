@@ -73,7 +73,7 @@ def test_a_list_and_events_are_cached_with_their_keys(scene: Scene) -> None:
 
 
 def test_the_cached_objects_are_counted(scene: Scene) -> None:
-    """By streams and as a gauge; what is gone and only marked counts no more."""
+    """By streams and as a gauge; an object that is gone and only marked no longer counts."""
     gauges = QueueGauges(Queue(QUEUE, scene.connection))
     count = CACHED_OBJECTS, (QUEUE, CONFIG_MAPS)
     create(scene, "a", "b", "c")
@@ -354,8 +354,8 @@ def test_an_object_is_shown_before_its_function_reads_another_cache(scene: Scene
     assert [obj and obj.get("data") for obj in found] == [None, {"color": "green"}, {"color": "green"}, None]
 
 
-def test_a_function_is_asked_about_what_an_object_was(scene: Scene) -> None:
-    """So what came since, and read of the object in the cache, hears that it turned away, or vanished."""
+def test_a_function_is_asked_about_the_state_before_a_change(scene: Scene) -> None:
+    """So an object that was added since, and read it in the cache, learns that it vanished or turned away."""
     secrets = For("v1/Secret", cached=True, namespaces=[scene.namespace])
     leaders, client = watched(scene, secrets), scene.leader().client
 

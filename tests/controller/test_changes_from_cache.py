@@ -1,4 +1,4 @@
-"""A reconcile that finds everything as it should be asks the API server nothing, whoever keeps the cache."""
+"""A reconcile that finds everything as it should be asks the API server nothing, on every kind of cache."""
 
 import threading
 from typing import Any

@@ -1,4 +1,4 @@
-"""A program's own checks: what fails a probe, and what a check that misbehaves cannot block."""
+"""A program's own checks: how they fail a probe, and which threads a check that misbehaves cannot block."""
 
 import threading
 import time
@@ -102,7 +102,7 @@ def of_a_request(request: object) -> None:
 
 
 def steps() -> Iterator[None]:
-    """Yield, as if somebody went through it."""
+    """Yield, as a user of the context would."""
     yield
 
 

@@ -1,4 +1,4 @@
-"""What a dispatcher claims ahead begins soon, however many slots there are."""
+"""What a dispatcher claims ahead begins soon, with any number of slots."""
 
 from types import SimpleNamespace
 
@@ -67,7 +67,7 @@ def test_handlers_that_become_quicker_get_more_again(monkeypatch: pytest.MonkeyP
 
 
 def test_only_a_turn_that_settles_claims_ahead() -> None:
-    """So of what comes all at once, each idle worker has its part."""
+    """So of many items that are added at once, each idle worker has its part."""
     pace = ClaimPace(8, claims_ahead=True)
     pace.learn([0.005] * 50)
     assert pace.want(8, 0, settles=False) == 8
@@ -84,4 +84,4 @@ def test_what_one_turn_cannot_hold_is_claimed_by_the_next() -> None:
     assert pace.want(8, TURN_LIMIT, settles=False) == TURN_LIMIT
     assert pace.want(8, 0, settles=False) == 8  # all of it has ended
     pace.submit(TURN_LIMIT - 1)
-    assert pace.want(8, TURN_LIMIT, settles=False) == 0  # there was no more
+    assert pace.want(8, TURN_LIMIT, settles=False) == 0  # all were claimed

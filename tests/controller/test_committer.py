@@ -100,7 +100,7 @@ def test_each_page_of_a_scan_is_a_try_to_reach_redis(
 def test_a_leader_whose_term_is_over_asks_redis_nothing(
     ask: Callable[[Committer], Any], connection: Connection
 ) -> None:
-    """It ends at once, whatever it was about to ask: another may lead already."""
+    """It ends at once, before any request: another may lead already."""
     term = Leading()
     committer = committer_of(connection, FakeClock(), term)
     committer.commit(Commit(new="5", keys=["prod/web"]))

@@ -102,7 +102,7 @@ def workers(tmp_path: Path) -> Iterator[Workers]:
 def test_a_worker_in_a_black_hole_has_stopped_when_others_take_over(
     workers: Workers, server: EmbeddedValkey, connection: Connection, kind: str
 ) -> None:
-    """Nothing tells it: connections stay open, and no byte comes. An event loop, or a function that looks."""
+    """It gets no notice: connections stay open without a byte. An event loop, or a function that looks."""
     queue = Queue("foos", connection)
     with TcpProxy(("127.0.0.1", server.port)) as proxy:
         cut_off = workers.start(proxy.port, kind)

@@ -1,4 +1,4 @@
-"""Watches(..., after=): events are enqueued that much later, and what comes meanwhile is one reconcile."""
+"""Watches(..., after=): events are enqueued that much later, and all events until then are one reconcile."""
 
 from typing import Any
 
@@ -90,7 +90,7 @@ def test_an_event_without_delay_comes_first(scene: Scene) -> None:
 
 @ON_ALL_SERVERS
 def test_lists_are_collected_too_and_disturb_no_back_off(scene: Scene) -> None:
-    """What a list hands over is late at low priority; of all again, what waits or is dead stays as it is."""
+    """Objects of a list are late at low priority; items that wait or are dead stay as they are."""
     create(scene, "a", "dead")
     queue = Queue(QUEUE, scene.connection)
     watch = For("v1/ConfigMap", namespaces=[scene.namespace], after=HOUR)

@@ -179,7 +179,7 @@ def test_no_more_handlers_run_than_there_are_slots(connection: Connection, kind:
 
 
 def test_more_free_slots_than_a_turn_may_claim_lose_no_item(connection: Connection) -> None:
-    """What comes at once to an idle worker is claimed by several turns: one script could not hold it all."""
+    """Many items at once for an idle worker need several turns: one script could not hold all of them."""
     seen: list[str] = []
     queue, producer, inspector = Queue("foos", connection), Queue("foos", connection), Inspector(connection)
     keys = [f"default/{number}" for number in range(4500)]
@@ -398,7 +398,7 @@ def test_a_failed_reconcile_is_one_line(connection: Connection, caplog: pytest.L
 def test_the_line_says_how_a_dead_item_comes_back(
     connection: Connection, caplog: pytest.LogCaptureFixture, error: Exception, until: str
 ) -> None:
-    """The time after which this worker revives it, where time may mend why; a change or a person always."""
+    """The time after which this worker revives it, if time may fix the cause; a change or a person always."""
 
     def reconcile(request: Request) -> None:
         raise error

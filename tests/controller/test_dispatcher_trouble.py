@@ -230,7 +230,7 @@ def test_a_task_of_a_handler_that_wants_to_exit_fails_it_and_the_loop_goes_on(
 
 
 async def do_nothing(request: Request) -> None:
-    """Be an ``async def`` that somebody has to await."""
+    """Be an ``async def`` whose caller has to await it."""
 
 
 async def forget_to_await(request: Request) -> Any:
@@ -371,7 +371,7 @@ class TestStop:
         go.set()
 
     def test_an_idle_worker_stops_at_once(self, connection: Connection) -> None:
-        """Waiting for work ends with the shutdown, whatever the queue's patience is."""
+        """Waiting for work ends with the shutdown, not with the timeout of the wait."""
         with running(Controller(Queue("foos", connection), lambda _: None)) as dispatcher:
             began = time.monotonic()
             stop(dispatcher, 60)
@@ -379,7 +379,7 @@ class TestStop:
 
 
 def test_a_queue_that_is_shut_down_ends_its_dispatcher(connection: Connection) -> None:
-    """What runs is settled, nothing spins, and that is no illness: somebody asked for it."""
+    """Running items are settled, nothing spins, and that is no failure: the program asked for it."""
     started, go = threading.Event(), threading.Event()
 
     def reconcile(request: Request) -> None:

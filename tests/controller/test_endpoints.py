@@ -195,7 +195,7 @@ def test_managers_of_one_process_share_an_address(serve: Serve) -> None:
 
 
 def test_the_address_is_free_when_the_last_manager_has_ended() -> None:
-    """In whatever order they end."""
+    """In any order of their ends."""
     address = f"127.0.0.1:{free_port()}"
     with ExitStack() as first, ExitStack() as second:
         first.enter_context(serving(address, ManagerPages(list, list, None)))

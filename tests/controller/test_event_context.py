@@ -26,7 +26,7 @@ def test_two_streams_of_one_place_wait_at_the_same_time() -> None:
 
 
 def test_a_wait_leads_back_through_others() -> None:
-    """However many streams stand in between, and only where it does."""
+    """Over any number of streams between, and only if the wait does lead back."""
     with stream(PODS).waiting_for(MAPS), stream(MAPS).waiting_for(NODES):
         assert stream(NODES).waits_for_itself(PODS)
         assert stream(PODS).waits_for_itself(PODS)

@@ -1,4 +1,4 @@
-"""All coroutines of a process run on one event loop, which lives as long as somebody uses it."""
+"""All coroutines of a process run on one event loop, which lives as long as it has a user."""
 
 import asyncio
 import threading
@@ -205,7 +205,7 @@ def _eager(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> A
 
 
 def test_tasks_that_begin_at_once_do_not_begin_within_one_another() -> None:
-    """However many requests wait for a slot, each has its outcome, and no slot is lost."""
+    """Each of many requests that wait for a slot has its outcome, and no slot is lost."""
     finished: list[Settlement] = []
 
     async def reconcile(request: Request) -> None:

@@ -1,4 +1,4 @@
-"""What a program runs before its first reconcile and after its last one, whatever ends it."""
+"""What a program runs before its first reconcile and after its last one, for each way in which it ends."""
 
 import asyncio
 import signal
@@ -179,7 +179,7 @@ def test_on_stop_runs_after_what_ended_the_process_and_does_not_hide_it(
 
 @KINDS
 def test_an_error_of_on_stop_is_the_end_where_there_is_no_other(kind: str) -> None:
-    """Somebody has to see it."""
+    """A person has to see it."""
 
     def fail() -> None:
         raise OSError("cannot flush")
@@ -191,7 +191,7 @@ def test_an_error_of_on_stop_is_the_end_where_there_is_no_other(kind: str) -> No
 
 
 def test_a_stop_that_is_said_twice_lets_on_stop_finish() -> None:
-    """Only a signal says that somebody has no patience."""
+    """Only a second signal asks for haste."""
     began, go, ended = threading.Event(), threading.Event(), threading.Event()
 
     async def stop() -> None:
@@ -313,7 +313,7 @@ def test_a_process_whose_on_start_runs_is_alive_and_not_ready() -> None:
 
 
 def steps() -> Iterator[None]:
-    """Yield, as if somebody went through it."""
+    """Yield, as a user of the context would."""
     yield
 
 
@@ -375,7 +375,7 @@ def start(name: str) -> "subprocess.Popen[str]":
 
 @pytest.mark.parametrize("name", ["hang", "hang_plainly"])
 def test_sigterm_ends_a_process_whose_on_start_hangs(name: str) -> None:
-    """At once, whatever it waits for."""
+    """At once, during any wait."""
     process = start(name)
     assert process.stdout is not None
     assert process.stdout.readline() == "starting\n"

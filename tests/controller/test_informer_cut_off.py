@@ -96,7 +96,7 @@ def informers(scene: Scene, tmp_path: Path, redis_server: EmbeddedValkey) -> Ite
 def test_a_leader_that_alone_reaches_no_redis_leaves_the_lease_to_another(
     informers: list[Informer], scene: Scene
 ) -> None:
-    """The other one goes on where it stood, and it may lead again; none of them has to be restarted."""
+    """The other goes on from the last position, and it may lead again; none of them has to be restarted."""
     client = Client(scene.kubeconfig)
     first = stream(scene, informers)
     leader, other = sorted(informers, key=lambda informer: informer.identity != first.leader)

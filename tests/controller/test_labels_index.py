@@ -46,7 +46,7 @@ def rows_read(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 @ON_TWO_SERVERS
 def test_a_list_shows_the_same_with_the_index_and_without(scene: Scene) -> None:
-    """Whatever the labels and the selector, in all namespaces and in one, also for ``async def``."""
+    """For any labels and selector, in all namespaces and in one, also for ``async def``."""
     chance, other = random.Random(1), f"{scene.namespace}-other"
     scene.leader().client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})
     namespaces = [scene.namespace, other]

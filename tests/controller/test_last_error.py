@@ -162,7 +162,7 @@ class TestAlone:
         ],
     )
     def test_it_is_one_bounded_line_without_secrets(self, error: Exception, shown_error: str) -> None:
-        """It travels with each commit, and all who may look at Redis read it."""
+        """It travels with each commit, and all users with access to Redis read it."""
         last = LastError(FakeClock())
         last.failed(error)
         assert last.about(float)["error"] == shown_error

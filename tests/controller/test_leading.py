@@ -34,7 +34,7 @@ def wait_for_the_end(_: StreamSource, stop: threading.Event) -> None:
 def test_a_stream_does_not_outlive_a_term_in_which_another_could_not_start(
     connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where there are no more threads: the lease is free again, and the reason is logged."""
+    """If there are no more threads, for example: the lease is free again, and the reason is logged."""
     start = threading.Thread.start
     started: list[threading.Thread] = []
 

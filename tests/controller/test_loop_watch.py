@@ -39,7 +39,7 @@ def held(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_the_place_that_holds_the_loop_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
-    """The line of the program's own code in which the call is, however often it comes there."""
+    """The line of the program's own code with the call, although the call is made several times."""
 
     def read() -> None:
         time.sleep(0.3)

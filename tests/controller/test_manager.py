@@ -224,7 +224,7 @@ class TestEndToEnd:
     def test_an_unknown_resource_ends_it_and_frees_the_lease(
         self, api_server: ApiServer, connection: Connection, namespace: str, settings: Settings
     ) -> None:
-        """A leader that cannot watch says which resource, and does not stand in another's way."""
+        """A leader that cannot watch names the resource, and does not block another leader."""
         client = api_server.client()
         controller = Controller("foos", lambda _: None, watches=[For("example.com/v1/Nothing")])
         manager = Manager([controller], redis=connection, client=client, settings=settings)
@@ -287,7 +287,7 @@ class TestEndToEnd:
     def test_a_controller_without_watches_any_more_is_cleaned_up(
         self, api_server: ApiServer, connection: Connection, namespace: str, settings: Settings
     ) -> None:
-        """Another controller's watches make somebody lead, who ends what the first left behind."""
+        """The watches of another controller make a process lead, which ends the streams of the first."""
         client = api_server.client()
         client.create(labelled(namespace, "a"))
 

@@ -37,7 +37,7 @@ def test_an_object_means_its_own_key() -> None:
 def test_an_owned_object_means_its_owners(
     only_controller: bool, namespaced: bool, expected: list[str]
 ) -> None:
-    """By group and kind, whatever the version; a cluster-scoped owner has no namespace."""
+    """By group and kind, in any version; a cluster-scoped owner has no namespace."""
     owners = [
         {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True},
         {"apiVersion": "apps/v1beta1", "kind": "ReplicaSet", "name": "other"},

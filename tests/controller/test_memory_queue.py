@@ -75,7 +75,7 @@ def test_a_controller_works_a_memory_queue_off_without_redis(is_async: bool) -> 
 
 
 def test_what_another_handle_adds_wakes_a_controller_on_a_memory_queue() -> None:
-    """Workers that sleep hear of it at once."""
+    """Workers that sleep are woken at once."""
     seen: list[str] = []
     queue = MemoryQueue("foos")
     producer = MemoryQueue("foos", shares=queue)

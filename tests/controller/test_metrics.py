@@ -1,4 +1,4 @@
-"""What controllers, their processes and the leader tell of themselves."""
+"""The metrics of controllers, their processes and the leader."""
 
 import asyncio
 import threading
@@ -54,7 +54,7 @@ CONFIG_MAP = "v1/ConfigMap"
 
 @contextmanager
 def informing(client: Client, connection: Connection) -> Iterator[RecordedMetrics]:
-    """Run an informer of the ConfigMaps in the namespace default; give what it tells."""
+    """Run an informer of the ConfigMaps in the namespace default; give its metrics."""
     metrics = RecordedMetrics()
     settings = Settings(lease_name="distq-foos", lease_duration=4.0, renew_deadline=3.0, retry_period=0.5)
     controller = Controller("foos", print, watches=[For(CONFIG_MAP, namespaces=["default"])])
@@ -156,7 +156,7 @@ def test_running_workers_are_reported(connection: Connection) -> None:
 
 @one_redis
 def test_an_outage_of_redis_is_counted_once(redis_server: EmbeddedValkey, connection: Connection) -> None:
-    """However long it lasts; what was worked meanwhile is settled afterwards, and counted once."""
+    """Also a long one; work that ended meanwhile is settled afterwards, and counted once."""
     metrics, started, go = RecordedMetrics(), threading.Event(), threading.Event()
 
     def reconcile(request: Request) -> None:
@@ -181,7 +181,7 @@ def test_an_outage_of_redis_is_counted_once(redis_server: EmbeddedValkey, connec
 
 
 class TestManager:
-    """Who tells what in a fleet."""
+    """Which process of a fleet exposes which metrics."""
 
     pytestmark = one_redis
 

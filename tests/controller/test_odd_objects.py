@@ -256,7 +256,7 @@ def check_stream(
 
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")  # of an object of 1.4 MB
 def test_no_object_and_no_function_holds_up_a_stream(connection: Connection) -> None:
-    """Whatever is listed and watched, and whatever a watch's functions do with it, the stream goes on."""
+    """Any object may be listed and watched, and a watch's functions may do anything: the stream goes on."""
 
     @settings(
         max_examples=examples_of(desk=8, ci=80),

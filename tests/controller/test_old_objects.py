@@ -127,7 +127,7 @@ def _noting(seen: list[Object | None]) -> Any:
 
 @pytest.mark.parametrize("epoch", ["", "2"], ids=["same leader", "next leader"])
 def test_a_change_that_another_function_failed_on_is_not_swallowed(scene: Scene, epoch: str) -> None:
-    """What failed was not handed over, so the event after it is not compared with it."""
+    """The failed event was not handed over, so the event after it is not compared with it."""
     fails = True
 
     def has_size(event: Event) -> bool:
@@ -196,10 +196,10 @@ def test_predicates_of_metadata_profit_from_the_cache(scene: Scene) -> None:
 
 @pytest.mark.parametrize("transform", [strip_managed_fields, None], ids=["stripped", "whole"])
 @pytest.mark.parametrize("predicate", [COLOR_CHANGED, labels_changed], ids=["object", "metadata"])
-def test_what_cannot_be_read_in_the_cache_is_compared_with_nothing(
+def test_an_unreadable_entry_of_the_cache_is_compared_with_nothing(
     scene: Scene, transform: Transform | None, predicate: Predicate
 ) -> None:
-    """What somebody else wrote there stops no stream and parks nothing: the update passes."""
+    """A foreign program's value there stops no stream and parks nothing: the update passes."""
     watch = cached(scene, predicates=predicate, transform=transform)
     version = paint(scene, "a", color="red")["metadata"]["resourceVersion"]
     with scene.leading(watch):

@@ -38,7 +38,7 @@ def test_the_owner_becomes_the_controller() -> None:
 
 
 def test_setting_it_again_changes_nothing_but_the_version() -> None:
-    """A second call with another version of the same owner replaces the reference where it stands."""
+    """A second call with another version of the same owner replaces the reference in its place."""
     pod, foo = thing("Pod", "web-0"), thing("Foo", "web")
     pod["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "a"}]
     set_controller_reference(foo, pod)

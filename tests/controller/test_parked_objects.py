@@ -174,7 +174,7 @@ def test_a_pending_object_that_fails_keeps_its_try(scene: Scene) -> None:
 
 @ON_ALL_SERVERS
 def test_a_list_tries_dead_objects_again(scene: Scene) -> None:
-    """They count as not handed over: once the function is mended, a leader that lists hands them over."""
+    """They count as not handed over: once the function is fixed, a leader that lists hands them over."""
     bare(scene, "bad")
     with scene.leading(For(CONFIG_MAPS, predicates=has_targets)):
         assert dead(scene).keys() == {scene.key("bad")}

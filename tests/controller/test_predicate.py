@@ -55,7 +55,7 @@ def update(old: dict[str, object] | None, new: dict[str, object]) -> Event:
     ],
 )
 def test_predicates_combine(predicate: Predicate, passes: bool) -> None:
-    """And, or and not, also with functions and with what cannot tell."""
+    """And, or and not, also with functions and with predicates that cannot decide."""
     assert predicate(CREATED) is passes
 
 

@@ -103,7 +103,7 @@ def test_a_lease_held_past_its_end_is_a_reason_to_start_again(
         assert whole.health() == []
         assert whole.readiness() != []
         candidate.start()
-        eventually(candidate.is_leader)  # ready it is already where the watch tells of it first
+        eventually(candidate.is_leader)  # ready it is already when the watch reports the leader first
         assert whole.readiness() == []
         candidate._elector._renewed_at -= 26
         assert (whole.health(), len(whole.readiness())) == ([], 1)

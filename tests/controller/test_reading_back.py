@@ -34,7 +34,7 @@ class Store:
 @pytest.mark.bound("OLD_OBJECTS")
 @pytest.mark.parametrize("read", ["cached_of", "handed_over"])
 def test_old_objects_are_read_in_parts(read: str) -> None:
-    """However many a batch changes: no reply has more of them, and all are returned in their order."""
+    """No reply has more than ``OLD_OBJECTS`` of them, and a large batch is returned whole and in order."""
     store = Store()
     committer = Committer(
         cast("StreamStore", store),

@@ -145,8 +145,8 @@ def test_the_current_request_is_that_of_the_reconcile(kind: str) -> None:
     assert distq.current_request() is None
 
 
-def test_the_filter_keeps_what_the_caller_gave() -> None:
-    """Somebody's own field named ``key`` is theirs."""
+def test_the_filter_keeps_the_fields_of_the_caller() -> None:
+    """A caller's own field named ``key`` stays the caller's."""
     done: list[str] = []
 
     def reconcile(request: Request) -> None:

@@ -1,4 +1,4 @@
-"""A resync hands over every object again while the watch goes on, and mends what the known set missed."""
+"""A resync hands over every object again while the watch goes on, and fixes gaps of the known set."""
 
 import random
 import threading
@@ -119,7 +119,7 @@ def test_a_resync_that_a_leader_left_begins_anew(scene: Scene) -> None:
 
 
 def test_a_resync_asks_predicates_and_mapping_functions_anew(scene: Scene) -> None:
-    """What they say now counts, and what was handed over before hears of it too."""
+    """Their new answers count, and the keys that the old answers gave are enqueued, too."""
     word = "old"
 
     def keys(obj: dict[str, Any]) -> list[str]:
@@ -243,8 +243,8 @@ def test_a_resync_goes_on_where_the_api_server_was_busy(
         assert {scene.key(name) for name in "abcdef"} <= scene.pending().keys()
 
 
-def test_a_resync_amid_random_changes_leaves_what_is_true(scene: Scene) -> None:
-    """Whatever happens between its steps, afterwards all is known as it is, and everything was enqueued."""
+def test_a_resync_amid_random_changes_leaves_the_true_state(scene: Scene) -> None:
+    """Any changes may happen between its steps: at the end all is known as it is, and all was enqueued."""
     clock = FakeClock()
     dice = random.Random(7)
     client = scene.leader().client
@@ -319,7 +319,7 @@ def _too_old_once(watch: Any) -> Any:
 
 
 class _Held:
-    """A watch that tells nothing until it may."""
+    """A watch that reports nothing until it may."""
 
     def __init__(self, lines: Any, go_on: threading.Event) -> None:
         self._lines = lines

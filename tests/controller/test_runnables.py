@@ -1,4 +1,4 @@
-"""What a Manager runs beside its controllers: with the term or with the process, whatever it raises."""
+"""What a Manager runs beside its controllers: with the term or with the process, and when it raises."""
 
 import asyncio
 import functools
@@ -329,7 +329,7 @@ def test_without_a_lease_nothing_is_added_to_the_leader() -> None:
 
 
 def steps(stop: threading.Event) -> Iterator[None]:
-    """Yield, as if somebody went through it."""
+    """Yield, as a user of the context would."""
     yield
 
 

@@ -78,7 +78,7 @@ def count(asked: Sequence[str]) -> tuple[int, int]:
 
 
 def test_what_two_controllers_watch_alike_is_listed_and_watched_once(scene: Scene) -> None:
-    """Each queue gets every key, of what was there, what comes and what goes; a new term lists nothing."""
+    """Each queue gets every key, of old, new and deleted objects; a new term lists nothing."""
     client = Client(scene.kubeconfig)
     for name in "a", "b":
         client.create(config_map(scene.namespace, name))
@@ -114,7 +114,7 @@ def test_two_watches_of_one_controller_that_are_alike_are_one(scene: Scene) -> N
 
 
 def test_what_is_not_alike_is_not_shared(scene: Scene) -> None:
-    """Another selector is another list; nothing stands between it and its stream."""
+    """Another selector is another list; such a list feeds its stream directly."""
     client = Client(scene.kubeconfig)
     client.create(config_map(scene.namespace, "a"))
     namespaces = [scene.namespace]

@@ -1,6 +1,6 @@
-"""The end of a process comes in time, whatever Redis and the API server do meanwhile.
+"""The end of a process comes in time, although Redis or the API server hangs.
 
-They hang until the process has ended, so that what waits for them is seen: it would not end at all.
+They hang until the process has ended, so a wait for them is seen: the process would not end at all.
 """
 
 import os

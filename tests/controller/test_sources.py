@@ -171,8 +171,8 @@ def test_a_stream_watched_again_in_mid_cleanup_knows_everything_again(
         assert set(scene.known()) == {scene.key(name) for name in "abc"}
 
 
-def test_cleaning_up_leaves_out_what_cannot_be_a_key(scene: Scene) -> None:
-    """A Role may have any name; the stream that knew of one goes all the same."""
+def test_cleaning_up_leaves_out_names_that_cannot_be_keys(scene: Scene) -> None:
+    """A Role may have any name; the stream that knew of one goes nevertheless."""
     watch = For("rbac.authorization.k8s.io/v1/Role", namespaces=[scene.namespace])
     role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"}
     for name in ("a\nb", "good"):
@@ -253,7 +253,7 @@ def test_every_outlives_its_function(scene: Scene, caplog: pytest.LogCaptureFixt
 
 
 def test_every_leaves_dead_items_alone(scene: Scene) -> None:
-    """They stay so until their object changes, or somebody requeues them; a plain add revives them."""
+    """They stay so until their object changes, or a person requeues them; a plain add revives them."""
     clock, queue, store = FakeClock(), Queue(QUEUE, scene.connection), QueueStore(scene.connection, QUEUE)
     for key in ("parked", "alive"):
         queue.add(key)

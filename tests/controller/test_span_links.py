@@ -126,8 +126,10 @@ def keys(recorded: RecordedSpans) -> set[Any]:
     return {each["distq.key"] for each in recorded.attributes("reconcile foos")}
 
 
-def test_what_a_reconcile_adds_is_its_child_and_is_linked(connection: Connection, record: Record) -> None:
-    """Whatever queue it adds to, whose handle needs no spans of its own."""
+def test_an_item_that_a_reconcile_adds_is_its_child_and_is_linked(
+    connection: Connection, record: Record
+) -> None:
+    """In any queue, whose handle needs no spans of its own."""
     recorded = record()
     other = Queue("others", connection)
     connection.server_time = AT
@@ -163,7 +165,7 @@ def test_what_a_sampler_drops_is_linked_to_nothing(connection: Connection, recor
     "link", ["", "garbage", f"00-{0:032x}-{1:016x}-01", f"ff-{1:032x}-{1:016x}-01", "0" * 9000]
 )
 def test_a_link_that_is_none_is_no_link(record: Record, link: str) -> None:
-    """Who gives one by hand gets a span all the same."""
+    """A caller that passes one by hand gets a span nevertheless."""
     recorded = record()
     recorded.spans.begin("x", "consumer", {}, link=link).end()
     (span,) = recorded.named("x")

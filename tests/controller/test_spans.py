@@ -1,4 +1,4 @@
-"""What a controller tells as spans: reconciles with the requests within them, turns, and commits."""
+"""The spans of a controller: reconciles with the requests within them, turns, and commits."""
 
 import asyncio
 import json
@@ -146,7 +146,7 @@ def test_an_error_that_cannot_be_shown_is_recorded_all_the_same(
 
 @on_one_redis
 def test_a_timeout_is_an_error(connection: Connection, recorded: RecordedSpans) -> None:
-    """What is cancelled at its reconciliation_timeout failed, whatever the coroutine saw."""
+    """A reconcile that its reconciliation_timeout cancels fails by TimeoutError, not by CancelledError."""
     queue = Queue("foos", connection)
     queue.add("a")
 
@@ -293,7 +293,7 @@ def test_an_answer_that_is_too_large_is_no_error(recorded: RecordedSpans) -> Non
 def test_a_request_without_an_answer_is_an_error(
     connection: Connection, recorded: RecordedSpans, tmp_path: Path
 ) -> None:
-    """Each try is a span: the kind of the error is all there is to tell."""
+    """Each try is a span: the kind of the error is all that is known."""
     kubeconfig = tmp_path / "kubeconfig"
     config = {"clusters": [{"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}], "users": []}
     context = {"name": "c", "context": {"cluster": "c", "user": ""}}

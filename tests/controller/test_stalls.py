@@ -1,4 +1,4 @@
-"""A thread that makes no progress is noticed, whatever holds it: the process ends and another takes over."""
+"""A thread that makes no progress for any reason is noticed: the process ends and another takes over."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence

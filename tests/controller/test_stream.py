@@ -62,7 +62,7 @@ def stand(scene: Scene, position: str, *, epoch: str = "1") -> None:
 
 
 def position(scene: Scene) -> str:
-    """Return where the stream stands."""
+    """Return the stream's position."""
     record = scene.record()
     assert record is not None
     return record.position
@@ -150,7 +150,7 @@ def test_the_next_leader_resumes_without_a_list(scene: Scene) -> None:
 
 
 def test_a_change_of_leaders_enqueues_nothing_by_itself(scene: Scene) -> None:
-    """What was handed over is not handed over again, and the record tells who leads."""
+    """Objects that were handed over are not handed over again, and the record names the leader."""
     create(scene, "a")
     with scene.leading():
         scene.take()
@@ -264,7 +264,7 @@ def test_the_mark_makes_the_leader_list(scene: Scene) -> None:
 
 
 def test_a_resync_by_hand_makes_the_leader_list(scene: Scene) -> None:
-    """Within a second, whatever it is just committing; who backs off keeps its back-off."""
+    """Within a second, even during a commit; an item that backs off keeps its back-off."""
     create(scene, "a")
     with scene.leading() as leader:
         scene.take()
@@ -300,7 +300,7 @@ def test_nothing_is_committed_once_the_lease_may_have_passed_on(scene: Scene) ->
 
 
 def test_a_restored_cluster_is_listed_whole(scene: Scene) -> None:
-    """A checkpoint and an epoch from the future belong to a cluster that is no more."""
+    """A checkpoint and an epoch from the future belong to a cluster that no longer exists."""
     create(scene, "a", "b")
     with scene.leading():
         scene.take()
@@ -332,7 +332,7 @@ def test_a_redis_that_went_back_is_noticed_and_replayed(scene: Scene) -> None:
 
 
 def test_a_redis_that_forgot_a_revision_is_noticed(scene: Scene) -> None:
-    """Also where the stream stood at the same version before and after, since nothing had changed."""
+    """Also if the stream's version was the same before and after, since nothing had changed."""
     create(scene, "a", "b")
     with scene.leading(revision="v1"):
         scene.take()

@@ -106,7 +106,7 @@ RESTORED = ("kept", "deleted", "changed", "born")
 
 @pytest.mark.slow
 def test_a_leader_notices_that_its_cluster_was_restored(scene: Scene, api_server: RealApiServer) -> None:
-    """The versions went back, and no watch would say so: all is enqueued, and what is no more."""
+    """The versions went back, and no watch reports that: all objects are enqueued, also vanished ones."""
     with scene.leading() as leader:
         history(scene, leader, api_server)
         lists = leader.stream.lists
@@ -167,7 +167,7 @@ def test_a_restarted_api_server_costs_no_event_and_no_change_twice(
         api_server.restart_api_server(graceful=graceful)
         create_when_served(client, obj(scene, resource, "new"))
         change(client, resource, scene.key("changed"))
-        # a server that has no history yet is listed, which never shows what came and went meanwhile
+        # a server that has no history yet is listed, which never shows objects that lived only meanwhile
         eventually(lambda: scene.has("new", "changed"), timeout=TIMEOUT)
         client.delete(resource, scene.key("new"))
         eventually(lambda: scene.key("new") not in scene.known(), timeout=TIMEOUT)
@@ -283,7 +283,7 @@ def test_a_leader_that_was_frozen_past_its_lease_is_fenced(
 
 
 def position(scene: Scene) -> str:
-    """Return where the stream stands."""
+    """Return the stream's position."""
     record = scene.record()
     assert record is not None
     return record.position

@@ -50,7 +50,7 @@ def seen(scene: Scene) -> float:
 
 
 def gone_since(scene: Scene, *, later: float = 0.0) -> float | None:
-    """Return since when no process leads, as somebody sees it now or ``later``."""
+    """Return since when no process leads, as a reader sees it now or ``later``."""
     record = scene.record()
     assert record is not None
     return record.gone_since(scene.connection.now() + later)

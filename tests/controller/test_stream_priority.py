@@ -40,7 +40,7 @@ def states(scene: Scene) -> dict[str, str]:
 
 
 def test_a_resync_disturbs_no_back_off_and_revives_no_dead(scene: Scene, queue: Queue) -> None:
-    """Everything is enqueued at low priority but what waits for later or was given up."""
+    """All objects are enqueued at low priority, except those whose items wait for later or are dead."""
     with scene.leading(epoch="2") as leader:
         stand(scene, MARK, epoch="2")
         eventually(lambda: leader.stream.lists == 1 and leader.stream.synced)

@@ -87,8 +87,8 @@ def test_a_filtered_change_keeps_the_keys_of_the_one_before(scene: Scene) -> Non
         assert [line.split("\n")[1:] for line in scene.known().values()] == [["two"]]
 
 
-def test_what_vanished_unseen_enqueues_its_mapped_keys(scene: Scene) -> None:
-    """The known set remembers them where no event tells them any more."""
+def test_an_object_that_vanished_unseen_enqueues_its_mapped_keys(scene: Scene) -> None:
+    """The known set remembers them if no event reports them any longer."""
     watch = Watches(CONFIG_MAPS, targets)
     aim(scene, "a", "x", "y")
     aim(scene, "b", "z")
@@ -233,7 +233,7 @@ def test_replayed_events_are_not_compared_with_themselves(scene: Scene) -> None:
 def test_a_function_that_raises_stops_its_stream_until_it_works(
     scene: Scene, where: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is skipped: what came before is committed, what failed and what follows waits."""
+    """Nothing is skipped: earlier events are committed, the failed one and later ones wait."""
     broken = True
 
     def raising(event: Event) -> bool:

@@ -45,7 +45,7 @@ def test_a_new_leader_asks_for_one_version_and_resumes(scene: Scene) -> None:
 
 
 def test_a_changed_definition_costs_a_list_and_no_deletion(scene: Scene) -> None:
-    """A CRD's change makes every position too old; what was deleted meanwhile is enqueued all the same."""
+    """A CRD's change makes every position too old; objects deleted meanwhile are enqueued nevertheless."""
     client = scene.leader().client
     group = f"{scene.namespace}.example.com"
     resource = f"{group}/v1/Widget"

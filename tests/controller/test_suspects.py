@@ -99,7 +99,7 @@ def test_a_key_that_kills_its_workers_stops_no_other_worker(workers: Workers, co
     queue.add(*(f"item-{number}" for number in range(900)))
     workers.kill(workers.begun_of("poison", 1).pid)
     replacement = workers.start()
-    # a busy machine starts it slowly, and after the next kill somebody must be there to go on
+    # a busy machine starts it slowly, and after the next kill a worker must be there to go on
     eventually(lambda: any(each.pid == replacement for each in workers.begun()), timeout=60.0)
     workers.kill(workers.begun_of("poison", 2).pid)
     workers.start()

@@ -64,7 +64,7 @@ def dead(scene: Scene) -> dict[str, ItemInfo]:
 @ON_TWO_SERVERS
 @SIZES
 def test_an_object_that_an_index_function_fails_on_is_dead_and_shown_whole(scene: Scene, size: str) -> None:
-    """Never as it was before: that index has it no more, others and reads by key have it as it is."""
+    """Never in its old state: that index lacks it, other indices and reads by key have it as it is."""
     watch = cached(scene, **INDEXED)
     with scene.leading(watch) as leader:
         write(scene, "a", size="1")

@@ -29,8 +29,8 @@ def feed(connection: Connection, name: str, **about: object) -> None:
 
 
 @one_redis
-def test_what_a_worker_waits_for_is_named(connection: Connection) -> None:
-    """An informer, an event, or somebody who resumes the queue."""
+def test_the_cause_of_a_workers_wait_is_named(connection: Connection) -> None:
+    """An informer, an event, or a person who resumes the queue."""
     queue = Queue("foos", connection)
     now = connection.now()
     assert waits_for(queue, watched=False) == "nothing to do"

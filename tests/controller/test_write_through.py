@@ -303,7 +303,7 @@ def test_a_read_waits_for_redis_as_other_calls_do(scene: Scene, redis_server: Em
 
 @EMULATED
 def test_a_worker_of_the_release_before_leaves_nothing_behind(scene: Scene) -> None:
-    """Where the leader caches no more, or its stream is gone, no leader would delete what it writes."""
+    """If the leader no longer caches, or its stream is gone, no leader would delete what it writes."""
     with writing(scene) as (client, reader):
         client.create(config_map(scene.namespace, "a"))
         assert names(reader.list()) == {"a"}

@@ -24,7 +24,7 @@ SETTINGS = {"lease_name": "two", "lease_duration": 4.0, "renew_deadline": 3.0, "
 
 
 class NotingClient(Client):
-    """A Client that tells of the lists and watches of ConfigMaps that it asks the API server for."""
+    """A Client that records the lists and watches of ConfigMaps that it asks the API server for."""
 
     def __init__(self, kubeconfig: Path, note: Callable[[str], None]) -> None:
         super().__init__(kubeconfig, timeout=5.0)
