@@ -30,7 +30,7 @@ class Asked:
 
     @property
     def is_version_check(self) -> bool:
-        """Return whether it is the list of one object, and of no further page, that tells the version."""
+        """Return whether it lists one object, without another page, to learn the version."""
         return self.verb == "list" and self.query == {"limit": "1"}
 
     @property

@@ -179,7 +179,7 @@ def _acts(record: Object, since: float, decision: str) -> Iterator[Act]:
     account = record["user"]["username"].rpartition(":")[2]
     if (
         "resource" not in about  # discovery
-        or about.get("apiGroup") == "authorization.k8s.io"  # what everybody may ask about oneself
+        or about.get("apiGroup") == "authorization.k8s.io"  # every user may ask about its own rights
         or record["annotations"]["authorization.k8s.io/decision"] != decision
         or _seconds(record["requestReceivedTimestamp"]) < since
     ):

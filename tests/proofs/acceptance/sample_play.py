@@ -1,4 +1,4 @@
-"""The sample controller at work on a Foo and a large one, each side with its own rights, and what came of it.
+"""The sample controller at work on a Foo and a large one, each side with its own rights, and the results.
 
 Redis has a cache of another cluster, too, as after a move: so workers have to know in which one they are.
 """
@@ -33,7 +33,7 @@ _PADDING = {"padding": "x" * (CACHED_LIMIT - 100)}
 """Almost all that annotations may be; with all else an object is too large for a cache."""
 
 RESTORED = 8
-"""How often the Deployment is scaled by somebody else; what the Foo's own events restore is less often."""
+"""How often another client scales the Deployment; events of the Foo restore it less often."""
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def _leave_a_cache_of_another_cluster(connection: Connection) -> None:
 
 
 class SamplePlay:
-    """A new Foo that is scaled, and whose Deployment somebody else scales; ``met`` is what came about."""
+    """A new Foo that is scaled, and whose Deployment another client scales; ``met`` has the reached goals."""
 
     def __init__(self, cluster: GovernedCluster, informer: Client) -> None:
         self._admin = cluster.admin
@@ -84,7 +84,7 @@ class SamplePlay:
         self._restored = 0
 
     def go_on(self) -> set[str]:
-        """Do what comes next, and return what has come about so far."""
+        """Take the next steps, and return the goals that are reached so far."""
         for goal, has_come in self.goals.items():
             if goal not in self.met and has_come(self):
                 self.met.add(goal)

@@ -76,7 +76,7 @@ def test_the_sample_does_its_work_with_just_these_rights(
         eventually(lambda: play.go_on() == ALL, lambda: f"only {play.met}", timeout=WITHIN)
 
         def all_are_used() -> bool:
-            # a write of somebody else's: the next renewal meets a conflict, and patches
+            # a write of another client: the next renewal meets a conflict, and patches
             cluster.admin.patch(LEASE, KEY, {"metadata": {"labels": {"somebody": "else"}}})
             cluster.admin.patch(LEASE, KEY, {"metadata": {"labels": {"somebody": None}}})
             return granted <= cluster.acts(since=began) | SPARE
@@ -120,7 +120,7 @@ def test_the_init_containers_find_what_they_check(
 
 
 def test_the_api_server_accepts_all_of_it(cluster: GovernedCluster, redis_server: EmbeddedValkey) -> None:
-    """``kubectl apply --dry-run=server`` says of each object that it would be created, and no more."""
+    """``kubectl apply --dry-run=server`` reports that it would create each object, and nothing else."""
     kubectl = program("kubectl", package="kubernetes-client")
     arguments = ["workers.sample_controller", "--image", "distq", "--redis", "--dashboard"]
     printed = distq("manifests", *arguments, "--prefix", "dry")

@@ -35,7 +35,7 @@ _JOINED = [each.name for each in joined_controls.CONTROLS]
 )
 @click.option("--jobs", default=os.cpu_count() or 1, help="Processes, one a processor unless said otherwise.")
 def main(*, seeds: int, first: int, joined: bool, server: str, control: str | None, jobs: int) -> None:
-    """Play schedules; print each seed that broke a promise, and what came about in all of them."""
+    """Play schedules; print each seed that broke a promise, and the counts of events in all of them."""
     found: list[str] = []
     seen: Counter[str] = Counter()
     joined = joined or control in _JOINED

@@ -1,4 +1,4 @@
-"""The API server of the model: objects, what lists and watches tell of them, and what was ever true."""
+"""The API server of the model: objects, their lists and watches, and every state that was ever true."""
 
 import json
 import random
@@ -27,7 +27,7 @@ class State(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A change of an object, as its writer has it, or as the stream's watch tells it."""
+    """A change of an object, as its writer has it, or as the stream's watch reports it."""
 
     name: str
     state: State

@@ -11,7 +11,7 @@ from distq.redisio import object_cache, scripts
 
 @dataclass(frozen=True)
 class Control:
-    """A mistake: of the scripts, by a text and what stands there instead; of readers; else of the leader."""
+    """A mistake: in the scripts, by a text and its replacement; in readers; else in the leader."""
 
     name: str
     seed: int

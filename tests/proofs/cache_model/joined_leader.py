@@ -47,7 +47,7 @@ Listers = Callable[[str], Lister]
 def watches_of(lister: Listers, *, both: bool) -> dict[str, ResourceWatch]:
     """Return the two watches; ``both`` functions read the other's cache, or the grants' alone.
 
-    A foo is then reconciled only where somebody found that it has a grant.
+    A foo is then reconciled only if a function found that it has a grant.
     """
 
     def foos_of(grant: Object) -> list[str]:
@@ -121,7 +121,7 @@ class SteppedLine(Connection):
 class JoinedLeader:
     """One term of one process: a thread for each of the two streams.
 
-    It goes on when it is deposed, until Redis tells it so.
+    It goes on when it is deposed, until Redis rejects its commit.
     """
 
     def __init__(

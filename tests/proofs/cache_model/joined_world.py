@@ -117,7 +117,7 @@ View = tuple[int, dict[str, int]]
 class JoinedWorld:
     """A cluster, leaders, two streams' caches in Redis, and one worker.
 
-    Whatever happens, the last reconcile of a foo saw it, and all its grants, as they are; and each reconcile
+    After any events, the last reconcile of a foo saw it, and all its grants, as they are; and each reconcile
     saw no less of them than there was when the newest leader began. In a calm schedule,
     in which nothing of ``HOSTILE`` happens, it saw no others: else the cache may have lost what a grant was
     before, by which its function finds the foos that it turns away from.
@@ -392,5 +392,5 @@ class JoinedWorld:
 
 
 def kept(cache: StreamCache, state: State) -> CachedObject:
-    """Return what a cache keeps of an object that somebody wrote."""
+    """Return the part of an object that a cache keeps, for an object as its writer has it."""
     return cache.caching.keep(cache.caching.raw(state.json().encode(), RESOURCES[state.resource])).object

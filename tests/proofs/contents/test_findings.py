@@ -26,7 +26,7 @@ __all__ = ["distq", "imported_program", "redis", "valkey"]
 
 @pytest.fixture
 def live(connection: Connection) -> LiveQueue:
-    """Make a queue whose handles have ended: they would mend what is planted."""
+    """Make a queue whose handles have ended: they would repair the planted faults."""
     queue = LiveQueue(connection)
     assert list(contents.findings(connection)) == []
     queue.stop()
@@ -109,8 +109,10 @@ def _bytes_sent(connection: Connection) -> int:
     return int(re.findall(r"total_net_output_bytes:(\d+)", str(connection.execute("INFO", "stats")))[0])
 
 
-def test_the_command_line_shows_and_repairs_what_is_no_key(distq: CommandLine, redis: Connection) -> None:
-    """By the name that it shows; ``check`` tells of it, and is content once it is gone."""
+def test_the_command_line_shows_and_repairs_names_that_are_no_keys(
+    distq: CommandLine, redis: Connection
+) -> None:
+    """By the name that it shows; ``check`` reports it until it is gone."""
     Queue("foos", redis).add("ns/good")
     redis.execute("ZADD", queue_key("foos", "ready"), "inf", b"ns/caf\xe9")
     assert r"ns/caf\xe9" in distq("items", "foos").stdout

@@ -1,4 +1,4 @@
-"""Whatever is in a live queue's structures, the rest is processed, and nothing vanishes."""
+"""Foreign bytes may be in any structure of a live queue: the other items are processed, and none vanishes."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -104,7 +104,7 @@ def test_members_that_are_no_keys_are_dead(live: LiveQueue, structure: str) -> N
 
 @pytest.mark.parametrize("structure", ["claims", "failures", "workers", "streams", "known:v1/Pod"])
 def test_fields_that_are_no_keys_change_nothing(live: LiveQueue, structure: str) -> None:
-    """Whatever their values are."""
+    """With any values."""
     live.plant_texts(structure, MEMBERS, TEXTS)
     _work_off(live)
 
@@ -172,7 +172,7 @@ def test_garbage_about_workers_and_streams_is_shown_as_unknown(live: LiveQueue) 
 
 
 def test_other_names_than_those_of_queues_are_no_queues(live: LiveQueue, connection: Connection) -> None:
-    """Whatever is among the names."""
+    """Any bytes may be among the names."""
     for name in MEMBERS:
         connection.execute("HSET", "distq:queues", name, "x")
     assert [queue.name for queue in live.inspector.queues()] == [NAME]

@@ -23,7 +23,7 @@ def plant(connection: Connection, structure: str, *items: bytes) -> None:
 
 @given(st.binary(max_size=40))
 def test_every_item_becomes_text_and_comes_back(item: bytes) -> None:
-    """Whatever it is, and printable where people see it."""
+    """Any bytes, and the text is printable in front of people."""
     assert bytes_of(text_of(item)) == item
     shown(item).encode()
     if item:

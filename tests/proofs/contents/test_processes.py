@@ -1,4 +1,4 @@
-"""Worker processes as they are deployed, on a queue into which somebody else wrote."""
+"""Worker processes as they are deployed, on a queue into which a foreign program wrote."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a leader finds of its streams, whatever is there."""
+"""How a leader reads its streams when they hold any bytes."""
 
 import pytest
 

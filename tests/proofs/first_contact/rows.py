@@ -141,7 +141,7 @@ class Collector:
 
 
 class Results:
-    """A plugin of pytest that notes which tests passed and which failed, in whatever process."""
+    """A plugin of pytest that notes which tests passed and which failed, in all processes."""
 
     def __init__(self) -> None:
         self.passed: set[str] = set()

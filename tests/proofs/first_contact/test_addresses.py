@@ -85,7 +85,7 @@ def test_a_database_that_there_is_not(redis_server: EmbeddedValkey) -> None:
 
 
 def test_a_database_of_a_server_that_does_not_say_how_many(redis_server: EmbeddedValkey) -> None:
-    """A user without CONFIG, as managed servers have it, gets the cause all the same."""
+    """A user without CONFIG, as on managed servers, gets the cause nevertheless."""
     admin = Connection(redis_server.url)
     admin.execute("ACL", "SETUSER", "plain", "reset", "on", f">{SECRET}", "~*", "&*", "+@all", "-config")
     try:

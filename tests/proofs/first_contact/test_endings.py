@@ -96,7 +96,7 @@ def test_ctrl_c_says_what_a_sandbox_stops(desk: Desk) -> None:
 
 
 def test_ctrl_c_reaches_a_command_in_a_sandbox_once(desk: Desk) -> None:
-    """The terminal sends it to both; a second one would tell a worker not to wait for its reconciles."""
+    """The terminal sends it to both; a second one would make a worker not wait for its reconciles."""
     heard, over = desk.folder / "heard", desk.folder / "over"
     source = (
         "import pathlib, signal, time\n"
@@ -120,7 +120,7 @@ def test_ctrl_c_reaches_a_command_in_a_sandbox_once(desk: Desk) -> None:
 
 
 def test_ctrl_c_lets_reconciles_end_that_a_reloading_run_has_begun(desk: Desk) -> None:
-    """Neither the sandbox nor what reloads tells the program a second time, in a hurry."""
+    """Neither the sandbox nor the reloading process sends the program a second signal, for haste."""
     (desk.folder / "foos.py").write_text(
         "import pathlib, time\n"
         "from distq import Controller, Request\n"
@@ -173,7 +173,7 @@ def test_ctrl_c_says_what_a_demo_stops(desk: Desk) -> None:
 
 
 def test_nohup_is_heeded(desk: Desk) -> None:
-    """Who wants a sandbox to outlive the window says so."""
+    """A user starts a sandbox with nohup if it has to outlive the window."""
     process = subprocess.Popen(
         ["nohup", "distq", "sandbox", "--json"],
         cwd=desk.folder,

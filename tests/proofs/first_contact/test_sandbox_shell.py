@@ -23,7 +23,7 @@ HOSTILE = (
     ("command", "file"), [(["bash"], ".bashrc"), (["bash", "-i"], ".bashrc"), (["bash", "-l"], ".profile")]
 )
 def test_a_shell_is_marked_and_finds_everything(desk: Desk, command: list[str], file: str) -> None:
-    """Whatever its owner's files set: a banner, a mark on the prompt, distq, and the sandbox's addresses."""
+    """With any start-up files: a banner, a mark on the prompt, distq, and the sandbox's addresses."""
     (desk.folder / file).write_text(HOSTILE)
     window = desk.open(str(PROGRAMS / "distq"), "sandbox", *command, PATH="/usr/bin:/bin")
     window.wait_for(r"# distq sandbox: Valkey at 127\.0\.0\.1:\d+, an emulated API server at http://")

@@ -65,7 +65,7 @@ class Programs:
 
 @pytest.fixture
 def programs(distq: CommandLine, tmp_path: Path) -> Iterator[Programs]:  # noqa: F811  the fixture
-    """Give programs and an API server; whatever was started ends."""
+    """Give programs and an API server; all started processes end."""
     with EmulatedApiServer() as server:
         kubeconfig = server.kubeconfig(tmp_path / "kubeconfig")
         programs = Programs(distq, Client(kubeconfig), kubeconfig)
@@ -100,7 +100,7 @@ def test_the_second_program_ends_and_no_key_goes_astray(programs: Programs, redi
 
 @pytest.mark.first_contact(8)
 def test_a_foreign_informer_ends_before_it_feeds_anything(programs: Programs, redis: Connection) -> None:  # noqa: F811
-    """It opens no session, and looks all the same: at workers, and at who feeds the queue."""
+    """It opens no session, and looks nevertheless: at workers, and at the informer that feeds the queue."""
     worker = programs.start("maps", "v1/ConfigMap", side="worker")
     eventually(lambda: Inspector(redis).workers("foos"))
     create(programs.client, "Secret", "a-secret")
@@ -148,7 +148,7 @@ def test_a_killed_program_stops_no_other(programs: Programs) -> None:
 
 
 def test_the_same_resource_of_two_clusters(programs: Programs, redis: Connection, tmp_path: Path) -> None:  # noqa: F811
-    """The certificates of a kubeconfig tell clusters apart; a worker asks no API server for it."""
+    """The certificates of a kubeconfig identify the cluster; a worker asks no API server for that."""
     openssl, kubeconfigs = program("openssl", package="openssl"), []
     for name in ("staging", "production"):
         made = [*("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}")]

@@ -8,7 +8,7 @@ S5   claims are in order; S6 nothing is claimed or promoted before it is due
 S7   failures are counted once; S8 in the end nothing is left; S9 dead is what is to be, and stays so
 S10  a paused queue claims nothing
 S11  a stream moves from batch to batch; S12 no epoch of the past; S13 all else is as specified
-S14  no more items of a flow are claimed at a time than its limit
+S14  at most as many items of a flow are claimed at a time as its limit allows
 
 A claim is known by its session and the fence of its turn. Redis runs one script after the other, and each
 leaves its entry, so nothing about the order is inferred: a trace is played to the specification, whose

@@ -1,6 +1,6 @@
 """Short loads on a real server whose histories are checked: in one process, by a clock that is moved by hand.
 
-So a load makes the same calls each time, on whatever machine.
+So a load makes the same calls each time, on every machine.
 """
 
 import random

@@ -47,7 +47,7 @@ def recorder(connection: Connection, queue: Queue) -> Recorder:
 
 
 def process(queue: Queue, *keys: str) -> int:
-    """Add, claim and settle, with whatever else is ready; return the fence, which is that of all."""
+    """Add, claim and settle, with all other ready items; return the fence, which is that of all."""
     queue.add(*keys)
     requests = queue.turn([], 9).requests
     queue.turn([Settlement(request, Success()) for request in requests], 0)
@@ -166,7 +166,7 @@ def test_an_add_is_kept_by_a_run_that_begins_after_it_was_sent(segments: list[Se
 
 @one_server
 def test_without_runs_the_claims_of_the_trace_count(segments: list[Segment]) -> None:
-    """And what waits at the end, or is dead, is not forgotten."""
+    """And items that wait at the end, or are dead, are not forgotten."""
     assert check(segments, acks=[Ack("a", 5.0, 6.0), Ack("later", 5.0, 6.0), Ack("dies", 5.0, 6.0)]) == []
     (violation,) = check(segments, acks=[Ack("unheard of", 5.0, 6.0)])
     assert violation.invariant == "S3"

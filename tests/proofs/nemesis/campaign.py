@@ -117,7 +117,7 @@ class Campaign:
         for act in (self._play, self._come_to_rest):
             try:
                 act(stage, fault)
-            except Exception as error:  # noqa: BLE001 - whatever breaks a scene fails its row, and no other
+            except Exception as error:  # noqa: BLE001 - an error of any kind in a scene fails its row, and no other
                 row.wrong.append(f"{type(error).__name__}: {error}")
                 stage.healed_from = stage.healed_from or time.monotonic()
         if fault.spares_sessions and (lost := stage.fleet.said("session lost") - lapsed) > 0:
@@ -161,7 +161,7 @@ def _is_at_rest(stage: Stage, fault: Fault) -> bool:
 
 
 def _changes(stage: Stage, fault: Fault) -> list[Change]:
-    """Return the changes that somebody must have seen: not of what is deleted, where Redis forgets."""
+    """Return the changes that a reconcile must have seen: without deleted objects, if Redis forgets."""
     changes = stage.gardener.changes()
     gone = {
         change.key

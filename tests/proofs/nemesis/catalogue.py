@@ -1,4 +1,4 @@
-"""The faults that there are, by their names in the order of the pages that tell of them."""
+"""The faults that there are, by their names in the order of the pages that describe them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ Topology = Literal["one server", "sentinels", "cluster"]
 class Fault:
     """What is done to the fleet, and what is required of it.
 
-    ``forgets``: Redis goes back or loses data, so that plain adds of others may be gone, and runs may
-    overlap for a heartbeat and the time to cancel. ``thaws``: a process goes on that was frozen, and then has
-    the time to cancel. ``cuts_off``: workers have to end what they run before others take it over. ``server``
-    is where the short profile does it, of ``servers`` on which it is possible, and ``topology`` how these
-    stand together. No process may lose a session where it ``spares_sessions``. One that ``spoils`` may leave
-    something of the queue behind, so nothing comes after it. Of one that is ``untraced`` the trace does
-    not tell all: somebody else than distq's scripts changes a queue, or two servers are written to for a
+    ``forgets``: Redis goes back or loses data, so that plain adds of others may be gone, and runs may overlap
+    for a heartbeat and the time to cancel. ``thaws``: a process goes on that was frozen, and then has the
+    time to cancel. ``cuts_off``: workers have to end their reconciles before others take them over.
+    ``server`` is where the short profile does it, of ``servers`` on which it is possible, and ``topology``
+    how these are connected. No process may lose a session where it ``spares_sessions``. One that ``spoils``
+    may leave something of the queue behind, so nothing comes after it. Of one that is ``untraced`` the trace
+    is incomplete: a client other than distq's scripts changes a queue, or two servers are written to for a
     while. ``real`` needs a real API server, ``older`` the code of 0.1.0, which knows no limit of a namespace;
     one that is ``limited`` needs such a limit.
     """

@@ -42,13 +42,13 @@ class Fleet:
         return [*self._past, *self.processes.values()]
 
     def forget(self) -> None:
-        """Begin anew with what comes from now on."""
+        """Forget all notes; later ones count."""
         self._past = []
         for process in self.processes.values():
             process.journal.forget()
 
     def kill_all(self) -> None:
-        """SIGKILL whatever runs."""
+        """SIGKILL every process."""
         for process in self.every_process():
             process.kill()
 

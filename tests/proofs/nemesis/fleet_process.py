@@ -44,7 +44,7 @@ class FleetProcess:
         return self._process.pid
 
     def has_ended(self) -> bool:
-        """Return whether it is no more; note when that was seen first."""
+        """Return whether it has ended; note when that was seen first."""
         if self.ended_at is None and self._process.poll() is not None:
             self.ended_at = time.monotonic()
             self.log_pipe.close()

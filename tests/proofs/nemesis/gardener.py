@@ -14,7 +14,7 @@ NAMES = [f"{'long' if number % 8 == 0 else 'map'}-{number}" for number in range(
 
 
 class Gardener(threading.Thread):
-    """Creates, changes and deletes ConfigMaps, ``per_second``; what fails it does again until it is done."""
+    """Creates, changes and deletes ConfigMaps, ``per_second``; repeats a failed request until it succeeds."""
 
     def __init__(self, client: Client, chance: random.Random, per_second: float) -> None:
         super().__init__(name="gardener", daemon=True)

@@ -94,7 +94,7 @@ def sleepers_frozen(stage: Stage) -> None:
     for number in range(20):
         stage.add(f"idle/{number}-{time.monotonic_ns()}")
         stage.sleep(0.05)
-    stage.cause_is_gone()  # they are healed by who is awake
+    stage.cause_is_gone()  # the processes that are awake heal them
     stage.sleep(0.5 * stage.claim_duration)
     for each in workers[:2]:
         each.thaw()

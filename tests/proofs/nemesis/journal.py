@@ -43,7 +43,7 @@ class Change:
 class Reconcile:
     """One run of a reconcile function; ``seen`` is the state that it found, ``ended`` None while it runs.
 
-    ``kept`` tells whether it went through to its end: it neither failed nor was cancelled.
+    ``kept``: it went through to its end, and neither failed nor was cancelled.
     """
 
     queue: str
@@ -115,7 +115,7 @@ class JournalReader:
                     self.stood.append((record["began"], record["ended"]))
 
     def forget(self) -> None:
-        """Begin anew with what comes from now on."""
+        """Forget all notes; later ones count."""
         self.read_on()
         self.adds.clear()
         self.reconciles.clear()

@@ -1,4 +1,4 @@
-"""What must hold of the journals of a fault, whatever happened; one function for each property."""
+"""What must hold of the journals after every fault; one function for each property."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -142,10 +142,10 @@ def stale_fences(reconciles: Iterable[Reconcile], overlap: float = 0.0) -> list[
 def healing(
     adds: Iterable[Add], changes: Iterable[Change], reconciles: Iterable[Reconcile], healed_from: float
 ) -> float:
-    """Return how long after that moment the last of what was overdue began to run for good.
+    """Return how long after that moment the last overdue item began to run for good.
 
-    That is what had been added or changed before and did not yet run, what had begun and was cut off, and
-    what waited afterwards for more than ``LATE`` seconds. Or, where that is later, until an add was
+    Overdue are items that had been added or changed before and did not yet run, that had begun and were cut
+    off, and that waited afterwards for more than ``LATE`` seconds. Or, where that is later, until an add was
     acknowledged again.
     """
     by_key = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Faults of what comes from outside: readers of logs that hang, odd objects, and floods of large ones."""
+"""Faults from outside: readers of logs that hang, odd objects, and floods of large ones."""
 
 import json
 import threading
@@ -18,7 +18,7 @@ from tests.proofs.nemesis.gardener import NAMESPACE
 from tests.proofs.nemesis.stage import Stage
 
 GRACE = 10.0
-"""Seconds in which a process ends that was told to; Kubernetes gives three times as many."""
+"""Seconds in which a process ends after SIGTERM; Kubernetes gives three times as many."""
 
 CHATTY = 30
 """Items that have much to say: one worker of three does three of them."""
@@ -40,7 +40,7 @@ MEMORY = 512 * 2**20
 
 @contextmanager
 def _unread(process: FleetProcess) -> Iterator[None]:
-    """Let nobody read what a process logs."""
+    """Let no reader take what a process logs."""
     process.log_pipe.hang(process.pid)
     try:
         yield
@@ -49,7 +49,7 @@ def _unread(process: FleetProcess) -> Iterator[None]:
 
 
 def _ends(stage: Stage, process: FleetProcess) -> None:
-    """Tell a process to end, and see that it does, and well."""
+    """Terminate a process, and see that it ends, and well."""
     process.terminate()
     stage.until(process.has_ended, f"{process.name} ends", within=GRACE + stage.lateness.slack())
     if process.status:

@@ -31,7 +31,7 @@ def draw_key(name: str, number: int) -> str:
 
 
 def produce(name: str, per_second: float) -> None:
-    """Add until somebody ends this process."""
+    """Add until another process kills this one."""
     journal, queue, number = JournalWriter(), Queue("jobs"), 0
     while True:
         if REST.exists():

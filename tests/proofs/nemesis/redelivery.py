@@ -25,7 +25,7 @@ from tests.support.redis_servers import server_of
 QUEUE = "redelivery"
 CLAIM_DURATION = 3.0
 SWEEP = 1.0
-"""Seconds: a lapsed session is noticed with the next turn or heartbeat of anybody, a third of the claim's."""
+"""Seconds: the next turn or heartbeat of any session notices a lapse, a third of the claim's duration."""
 MARGIN = 0.5
 AT_A_TIME = 20
 
@@ -59,7 +59,7 @@ class Redelivery:
 
 
 class _Takers:
-    """Handles that take over what others held, and note when."""
+    """Handles that take over the items of others, and note when."""
 
     def __init__(self, url: str, count: int) -> None:
         self.taken: dict[str, float] = {}

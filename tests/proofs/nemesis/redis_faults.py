@@ -80,14 +80,14 @@ def planned_failover(stage: Stage) -> None:
     stage.until(lambda: "master_link_status:up" in _info(new.port), "the replica follows")
     stage.sleep(1.0)
     # a pause of all would hold back REPLICAOF, too, until adds that waited had got through
-    _tell(old.port, "CLIENT PAUSE 600000 WRITE")
+    _run_at(old.port, "CLIENT PAUSE 600000 WRITE")
     stage.until(lambda: _offset(old.port) == _offset(new.port), "the replica has all")
     _promote(new.port)
     stage.data = folder
     stage.move_to(new)
-    _tell(old.port, f"REPLICAOF 127.0.0.1 {new.port}")
+    _run_at(old.port, f"REPLICAOF 127.0.0.1 {new.port}")
     stage.sleep(2.0)
-    _tell(old.port, "CLIENT UNPAUSE")
+    _run_at(old.port, "CLIENT UNPAUSE")
     stage.sleep(1.0)
     stage.cause_is_gone()
     stage.sleep(2.0)
@@ -165,7 +165,7 @@ def slow_script(stage: Stage) -> None:
     with suppress(DistqError):
         hurried.execute("EVAL", spin, 0)
     stage.sleep(4.0)
-    _tell(stage.redis.port, "SCRIPT KILL")
+    _run_at(stage.redis.port, "SCRIPT KILL")
     hurried.close()
 
 
@@ -254,7 +254,7 @@ def _saves(stage: Stage) -> bool:
 
 
 def _info(port: int) -> str:
-    return _tell(port, "INFO replication")
+    return _run_at(port, "INFO replication")
 
 
 def _offset(port: int) -> str:
@@ -263,11 +263,11 @@ def _offset(port: int) -> str:
 
 
 def _promote(port: int) -> None:
-    _tell(port, "REPLICAOF NO ONE")
+    _run_at(port, "REPLICAOF NO ONE")
 
 
-def _tell(port: int, command: str) -> str:
-    """Run a command at a server of which distq would refuse to be told: a replica, a busy one."""
+def _run_at(port: int, command: str) -> str:
+    """Run a command at a server that distq would refuse to use: a replica, a busy one."""
     with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
         connection.sendall(command.encode() + b"\r\n")
         return connection.recv(1 << 16).decode()

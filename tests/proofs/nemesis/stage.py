@@ -76,7 +76,7 @@ class Stage:
         """The folder of the distq that runs, and of these tests."""
         self.fleet = Fleet(self._make)
         self.notes: list[str] = []
-        """What a fault has to tell beside the columns."""
+        """Findings of a fault beside the columns."""
         self.surprises: list[str] = []
         """Requirements of the fault itself that were not met."""
         self.healed_from = 0.0
@@ -263,7 +263,7 @@ class Stage:
     loaded = False
 
     def begin_load(self, *, traced: bool) -> None:
-        """Let everybody add and change, and scripts leave their trace."""
+        """Let all processes add and change, and scripts leave their trace."""
         self.notes, self.surprises, self._own_adds, self.healed_from = [], [], [], 0.0
         self.lateness.forget()
         self.fleet.forget()
@@ -273,7 +273,7 @@ class Stage:
         self.go_on()
 
     def go_on(self) -> None:
-        """Let everybody add and change again, after ``end_load``."""
+        """Let all processes add and change again, after ``end_load``."""
         self.loaded = True
         (self.folder / "hurry").unlink(missing_ok=True)
         for producer in self.fleet.named("producer"):

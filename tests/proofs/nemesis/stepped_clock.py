@@ -1,4 +1,4 @@
-"""A clock of the server that steps for all processes at once: they tell scripts the time, from a shared file.
+"""A clock of the server that steps for all processes at once: scripts get its time, from a shared file.
 
 libfaketime ends redis-server 7, so the time comes from where tests may give it anyway
 (``Connection.server_time``); each process looks at the offset with every call.

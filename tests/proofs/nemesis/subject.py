@@ -1,7 +1,7 @@
 """What the fleet runs: keys that producers add, ConfigMaps that an informer watches, Roles that it caches.
 
 Each has its own queue. Some reconciles fail, some take longer than a heartbeat, and all stop when they are
-cancelled. Whatever begins, ends or is settled is written down.
+cancelled. Every begin, end and settlement is written down.
 """
 
 import asyncio
@@ -148,7 +148,7 @@ def role_of(account: dict[str, Any]) -> list[str]:
 
 
 def say_much() -> None:
-    """Log more than may wait until somebody reads it."""
+    """Log more than may wait for a reader."""
     for _ in range(LINES):
         logger.info("x" * LENGTH)
 

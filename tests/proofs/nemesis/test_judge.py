@@ -43,7 +43,7 @@ def test_an_add_is_met_by_a_run_that_began_later_and_went_to_its_end(
     ],
 )
 def test_the_last_state_of_an_object_is_what_is_seen_last(runs: list[Reconcile], is_seen: bool) -> None:
-    """However many states were skipped."""
+    """Any number of states before it may be skipped."""
     changes = [Change("ns/map", 6, gone=True, asked=1.0), Change("ns/map", 7, gone=False, asked=2.0)]
     assert judge.unseen(changes, runs) == ([] if is_seen else ["ns/map"])
 

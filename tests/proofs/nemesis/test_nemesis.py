@@ -1,4 +1,4 @@
-"""Nothing is lost, no zombie is heard, and nothing runs twice, whatever is done to the fleet."""
+"""Under all faults nothing is lost, no zombie is accepted, and nothing runs twice."""
 
 import json
 import re
@@ -44,7 +44,7 @@ MISTAKES = {
         "ran at once for .* and its limit is 2",
     ),
 }
-"""By the fault that shows it: a file, what stands there, what instead, and a pattern of what is said."""
+"""By the fault that shows it: a file, a text in it, its replacement, and a pattern of the message."""
 AT_EACH_CHANGE = "F46"
 """The mistake that CI plants: it shows that what a fleet does reaches the judge. The night plants all."""
 

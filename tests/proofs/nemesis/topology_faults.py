@@ -23,7 +23,7 @@ def planned_failover_of_sentinels(stage: Stage) -> None:
     old = stage.sentinels.primary()
 
     def holds() -> object:
-        """Hold writes from now on for the time that the runbook names, however long it took so far."""
+        """Hold writes from now on for the time that the runbook names, however far it has come."""
         return raw(old)("CLIENT", "PAUSE", 20_000, "WRITE")
 
     stage.until(lambda: holds() and len(_offsets(stage)) == 1, "the replicas have all")

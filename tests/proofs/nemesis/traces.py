@@ -35,9 +35,9 @@ class _NearConnection(Connection):
 
 
 class Traces:
-    """A recorder a queue, which reads straight from where the queue is: no gate of the fleet is in its way.
+    """A recorder a queue, which reads directly from the queue's Redis: no gate of the fleet is in its way.
 
-    ``url`` tells where Redis is now; it is asked again after each failure.
+    ``url`` returns where Redis is now; it is asked again after each failure.
     """
 
     def __init__(self, url: Callable[[], str]) -> None:

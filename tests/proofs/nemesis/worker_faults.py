@@ -181,7 +181,7 @@ def worker_told_to_stop(stage: Stage) -> None:
         leaving = stage.fleet.processes[name]
         leaving.terminate()
         stage.until(leaving.has_ended, "it ends")
-        # where the machine stood still for longer, Redis did not answer in time, and 3 says so
+        # if the machine was frozen for longer, Redis did not answer in time, and 3 says so
         in_time = stage.lateness.slack() < CLOSING_TIME
         if leaving.status and (in_time or leaving.status != UNSETTLED):
             stage.surprises.append(f"{name} ended with {leaving.status}")

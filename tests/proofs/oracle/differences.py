@@ -1,6 +1,6 @@
 """The documented differences, one method each: what makes a history of the original one of ours.
 
-Whatever no method here explains must be the same. ``test_differences.py`` shows each of them.
+All that no method here explains must be the same. ``test_differences.py`` shows each of them.
 """
 
 from dataclasses import dataclass

@@ -45,7 +45,7 @@ class Duel:
     def add(self, keys: Sequence[str], priority: int = 0) -> None:
         """Add keys now."""
         self._note("add", *keys, priority)
-        self._tell_add("add", *keys, priority=priority)
+        self._do_add("add", *keys, priority=priority)
         self.queue.add(*keys, priority=priority)
         for key in keys:
             self._added(self.items[key], priority)
@@ -55,7 +55,7 @@ class Duel:
         """Add keys after a delay, which may be none."""
         self._note("add_after", *keys, delay, priority)
         self.delays_of_nothing += len(keys) if delay <= 0 else 0
-        self._tell_add("add_after", *keys, duration=delay, priority=priority)
+        self._do_add("add_after", *keys, duration=delay, priority=priority)
         self.queue.add(*keys, after=delay / 1e6, priority=priority)
         for key in keys:
             self._delayed(self.items[key], delay, priority)
@@ -64,7 +64,7 @@ class Duel:
     def add_rate_limited(self, key: str) -> None:
         """Count a failure and add after the limiter's delay."""
         self._note("add_rate_limited", key)
-        self._tell("add_rate_limited", key)
+        self._do("add_rate_limited", key)
         self.queue.add_rate_limited(key)
         self._delayed(self.items[key], round(self.answer.delay), 0)
         self._compare()
@@ -72,7 +72,7 @@ class Duel:
     def forget(self, key: str) -> None:
         """Drop the failures of a key."""
         self._note("forget", key)
-        self._tell("forget", key)
+        self._do("forget", key)
         self.queue.forget(key)
         self._compare()
 
@@ -81,7 +81,7 @@ class Duel:
     def get(self) -> None:
         """Claim the next item; where there is none, wait while other operations go on."""
         self._note("get")
-        self._tell("get")
+        self._do("get")
         self._compare()
 
     def done(self, key: str) -> None:
@@ -89,13 +89,13 @@ class Duel:
         self._note("done", key)
         assert self.queue.done(self._end(key))
         if self.differences.forgets(self.items[key]):
-            self._tell("forget", key)
+            self._do("forget", key)
         self._compare()
 
     def succeed(self, key: str) -> None:
         """End a claim as a controller does after a success."""
         self._note("succeed", key)
-        self._tell("forget", key)
+        self._do("forget", key)
         assert self.queue.settle(self._end(key))
         self._compare()
 
@@ -103,7 +103,7 @@ class Duel:
         """End a claim as a controller does after an error: back off, with the priority kept."""
         self._note("fail", key)
         priority = self.claimed[key].priority
-        self._tell_add("add_rate_limited", key, priority=priority, limited=True)
+        self._do_add("add_rate_limited", key, priority=priority, limited=True)
         delay = round(self.answer.delay)
         assert self.queue.settle(self._end(key, delay, priority), RuntimeError("no"))
         self._compare()
@@ -112,8 +112,8 @@ class Duel:
         """End a claim as a controller does where the reconciler asks to be called again."""
         self._note("requeue_after", key, delay, priority)
         new_priority = self.claimed[key].priority if priority is None else priority
-        self._tell("forget", key)
-        self._tell_add("add_after", key, duration=delay, priority=new_priority)
+        self._do("forget", key)
+        self._do_add("add_after", key, duration=delay, priority=new_priority)
         result = Result(requeue_after=delay / 1e6, priority=priority)
         assert self.queue.settle(self._end(key, delay, new_priority), result)
         self._compare()
@@ -121,7 +121,7 @@ class Duel:
     def done_late(self, request: Request) -> None:
         """End a claim that had ended, of an item that is not queued: for both, nothing changes."""
         self._note("done_late", request.key)
-        self._tell("done", request.key)
+        self._do("done", request.key)
         assert not self.queue.done(request)
         self._compare()
 
@@ -130,7 +130,7 @@ class Duel:
         item, request = self.items[key], self.claimed.pop(key)
         if delay is not None:
             self._delayed(item, delay, priority)
-        self._tell("done", key)
+        self._do("done", key)
         if item.pending:
             self.differences.done_while_dirty(item, self.now)
         self.ended.append(request)
@@ -149,12 +149,12 @@ class Duel:
         self._pass(MS)
 
     def _pass(self, duration: int) -> None:
-        """Let time pass; what becomes due meanwhile is handed to who waits at that very moment."""
+        """Let time pass; an item that becomes due is handed to a Get that waits at that very moment."""
         until = self.now + duration
         while self.now < until:
             moment = min([until, *(item.again for item in self.items.values() if item.again is not None)])
             waited = self.answer.waiting
-            self._tell("step", duration=moment - self.now)
+            self._do("step", duration=moment - self.now)
             if waited and self.answer.elapsed - MS > self.now:
                 self.ours.move_to(self.answer.elapsed - MS)
                 assert self._get() is None, "handed out a ms before the original did"
@@ -179,13 +179,13 @@ class Duel:
         """Shut both down: waiting calls return, and what is held can still be ended."""
         self._note("end")
         for key in self.items:
-            self._tell("look", key)
+            self._do("look", key)
             assert self.queue.num_requeues(key) == self.answer.requeues, f"failures of {key}"
         if not self.answer.waiting:
-            self.get()  # what is due is counted here once somebody looks
+            self.get()  # due items are counted here once a get looks
         self._compare_counters()
         waited = self.answer.waiting
-        self._tell("shut_down")
+        self._do("shut_down")
         self.queue.shut_down()
         assert self.queue.shutting_down
         assert self.answer.shutting_down
@@ -199,14 +199,14 @@ class Duel:
             else:
                 raise AssertionError("get goes on after a shutdown")
         for key, request in self.claimed.items():
-            self._tell("done", key)
+            self._do("done", key)
             assert self.queue.done(request)
         self.original.end()
         self.ours.close()
 
     def _compare_counters(self) -> None:
         counted = self.ours.counted
-        self._tell("figures")
+        self._do("figures")
         if counted is None:
             return
         assert self.answer.figures is not None
@@ -219,12 +219,12 @@ class Duel:
     def _note(self, *words: object) -> None:
         self.history.append(f"{self.now // MS} ms: {' '.join(map(str, words))}")
 
-    def _tell(self, op: str, *keys: str, duration: int = 0, limited: bool = False, priority: int = 0) -> None:
+    def _do(self, op: str, *keys: str, duration: int = 0, limited: bool = False, priority: int = 0) -> None:
         self.answer = self.original.do(op, *keys, duration=duration, limited=limited, priority=priority)
         assert not self.answer.error, self.answer.error
         self._handed_out = self.answer.claim or self._handed_out
 
-    def _tell_add(
+    def _do_add(
         self, op: str, *keys: str, duration: int = 0, limited: bool = False, priority: int = 0
     ) -> None:
         """Use the one call of the priority queue that takes a priority, or several keys, where there are any.
@@ -233,7 +233,7 @@ class Duel:
         """
         if priority or (len(keys) > 1 and self.differences.queue == PriorityQueue.queue):
             op = "add_with_opts"
-        self._tell(op, *keys, duration=duration, limited=limited, priority=priority)
+        self._do(op, *keys, duration=duration, limited=limited, priority=priority)
 
     def _added(self, item: Item, priority: int) -> None:
         raises = not item.exists or priority > item.priority

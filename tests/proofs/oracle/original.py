@@ -13,7 +13,7 @@ MICROSECOND = 1000
 
 @dataclass(frozen=True)
 class Claim:
-    """What a Get of the original returned; ``latency`` in µs, as its metric tells it."""
+    """What a Get of the original returned; ``latency`` in µs, as its metric reports it."""
 
     key: str
     priority: int
@@ -65,7 +65,7 @@ class Original:
 
     def begin(self, queue: str, limiter: str) -> Answer:
         """Begin a sequence with a ``workqueue`` or a ``priorityqueue``; ``limiter`` is a program."""
-        if self._open:  # what failed has not ended it
+        if self._open:  # a failure has not ended it
             self.end()
         self._open = True
         return self._ask(op="begin", queue=queue, limiter=limiter)

@@ -36,7 +36,7 @@ class Theirs:
         return answer.error
 
     def get(self) -> str | None:
-        """Return what a Get returns: a key, "" where it tells of the shutdown, None where it blocks."""
+        """Return what a Get returns: a key, "" at the shutdown, None where it blocks."""
         claimed = self._original.do("get").claim
         return None if claimed is None else claimed.key
 
@@ -135,7 +135,7 @@ def test_what_is_pending_now_takes_no_delay(theirs: Theirs, ours: Ours, queue: W
 @pytest.mark.conformance("WQ-07", "DQ-08")
 @pytest.mark.parametrize("kind", ["workqueue", "priorityqueue"])
 def test_adds_after_a_shutdown_are_accepted(theirs: Theirs, ours: Ours, kind: str) -> None:
-    """Both originals drop them; here the queue is everybody's, and another handle gets them."""
+    """Both originals drop them; here all handles share the queue, and another handle gets them."""
     theirs.begin(kind)
     theirs.do("shut_down")
     theirs.do("add", "a")

@@ -74,7 +74,7 @@ class LimiterDuel:
             assert self.queue.num_requeues(key) == self.original.do("look", key).requeues
 
     def step(self, duration: int) -> None:
-        """Let time pass; below zero it goes back, which the original hears of as a skew."""
+        """Let time pass; below zero it goes back, which the original receives as a skew."""
         if duration >= 0:
             self.original.do("step", duration=duration)
         else:
@@ -127,7 +127,7 @@ def some_limiter(chance: random.Random, depth: int = 0) -> ScriptedRateLimiter:
 )
 @anywhere
 def test_random_limiters_give_the_originals_delays(original: Original, make_ours: MakeOurs) -> None:
-    """Whatever their parameters, alone, bounded, or the slowest of several."""
+    """With any parameters, alone, bounded, or the slowest of several."""
     first = int(os.environ.get("DISTQ_SEED") or random.randrange(10**9))
     for seed in range(first, first + 20):
         chance = random.Random(seed)

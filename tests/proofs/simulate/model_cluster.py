@@ -169,7 +169,7 @@ class InStepReader:
         self._clock = clock
 
     def take(self, timeout: float, *, wanted: int = 1) -> tuple[list[bytes], float]:
-        """Return what came, at once or else after the timeout."""
+        """Return the lines that have arrived, at once or else after the timeout."""
         self._watch.thread.pause()
         lines = self._watch.take()
         if not lines:

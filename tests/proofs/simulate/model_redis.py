@@ -67,7 +67,7 @@ class ModelRedis:
         self.asked.append(Restored("nothing"))
 
     def look(self) -> None:
-        """Note what there is, for who compares it."""
+        """Note the present state, for a later comparison."""
         self.asked.append(Look(pickle.dumps(self.state)))
 
     # Scripts

@@ -32,7 +32,7 @@ class Obligations:
         self._reconciled: dict[str, int] = {}
 
     def note_begin(self, reconcile: Reconcile) -> None:
-        """Note that somebody looks at what a key means now."""
+        """Note that a reconcile looks at what a key means now."""
         self._begun[reconcile.request.key].append(reconcile.began)
 
     def note_end(self, reconcile: Reconcile) -> None:
@@ -53,7 +53,7 @@ class Obligations:
         """Raise Violation unless each key was reconciled after the last change that it was to learn of.
 
         A deletion is excused where no worker saw the object, and where none could know of it any more: a list
-        showed what was left, and Redis had never heard of the object, or had forgotten it.
+        showed the remaining objects, and Redis had never learned of the object, or had forgotten it.
         """
         for member in self._memberships():
             last = member.end or member.last

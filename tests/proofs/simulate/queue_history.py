@@ -43,8 +43,8 @@ class Before:
 class QueueHistory:
     """The history of one queue.
 
-    ``touched`` has the last version at which an event meant a key; ``handed_over`` and ``forgotten`` tell at
-    which moments a line of the known set came and was lost.
+    ``touched`` has the last version at which an event meant a key; ``handed_over`` and ``forgotten`` have the
+    moments at which a line of the known set came and was lost.
     """
 
     def __init__(self, touched: dict[Item, int]) -> None:

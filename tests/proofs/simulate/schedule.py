@@ -1,7 +1,7 @@
 """What happens, in which order: data that a seed gives, for ever.
 
-No action depends on what others did, and one that finds nothing to act on does nothing. So a schedule from
-which actions are taken away is a schedule, and a failure shrinks to what it needs.
+No action depends on the actions of others, and one that finds nothing to act on does nothing. So a schedule
+from which actions are taken away is a schedule, and a failure shrinks to the actions that it needs.
 """
 
 import json

@@ -73,7 +73,7 @@ class SimulatedWorker:
         self.answered = False
         """Whether the step was a heartbeat that was answered."""
         self.confirmed_at = 0
-        """At which moment Redis last heard that it lives; a Redis that went back may have forgotten that."""
+        """At which moment Redis last got its heartbeat; a Redis that went back may have forgotten that."""
         self.turned = False
         """Whether the step was a turn."""
         self.dispositions: list[tuple[Request, Disposition]] = []

@@ -130,7 +130,7 @@ class Simulation:
         raise Violation("everything ends", f"not within {ROUNDS} s: {self.redis.state.items.__dict__}")
 
     def _round(self) -> None:
-        """Let a second pass, in which everybody does all that there is to do."""
+        """Let a second pass, in which all processes do everything that there is to do."""
         self.act(("pass", 1.0))
         for name in INFORMERS:
             for _ in range(30):

@@ -35,7 +35,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 
 
 def test_some_schedules_break_no_promise() -> None:
-    """What everybody runs: a tenth of what CI plays."""
+    """The part that every run of the tests has: a tenth of what CI plays."""
     found, seen = play_block(range(AT_A_DESK))
     assert not found
     assert min(seen[what] for what in ("commit", "turn", "reconciles", "roll back", "lists", "kill")) > 0
@@ -52,7 +52,7 @@ def test_no_schedule_breaks_a_promise(block: int) -> None:
 
 @pytest.mark.parametrize("one", kept.load(), ids=lambda one: f"{one.control or 'found'}-{one.seed}")
 def test_a_kept_schedule_breaks_no_promise_any_more(one: Kept) -> None:
-    """What once failed stays mended, and shows the mistake that it was kept for where that is planted."""
+    """A bug that was fixed stays fixed; with its control planted, the schedule shows the mistake."""
     with world(""):
         assert broken_by(one.schedule) is None
     if one.control:
@@ -63,14 +63,14 @@ def test_a_kept_schedule_breaks_no_promise_any_more(one: Kept) -> None:
 
 
 def test_each_control_has_a_kept_schedule() -> None:
-    """So each is shown at once, whatever the seeds are."""
+    """So each is shown at once, with any seeds."""
     assert {one.control for one in kept.load()} >= {control.name for control in CONTROLS}
 
 
 @pytest.mark.night
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name)
 def test_a_planted_mistake_is_found(control: Control) -> None:
-    """The schedules are hostile enough, and somebody looks; at each change the kept schedules show that."""
+    """The schedules are hostile enough, and the checks look; at each change the kept schedules show that."""
     with world(control.name):
         assert any(broken_by(schedule_of(seed)) for seed in range(WITHIN))
 
