@@ -1,4 +1,4 @@
-"""``distq dashboard``: who gets in is chosen by its options, and what would let in anybody is refused."""
+"""``distq dashboard``: its options choose the users, and options that would admit everyone are refused."""
 
 import os
 import pty
@@ -78,7 +78,7 @@ def test_a_role_has_its_old_name_for_a_while(distq: CommandLine) -> None:
 
 
 def test_with_a_login_any_address_is_bound(distq: CommandLine, tmp_path: Path) -> None:
-    """Who may repair is in the file, and who signs its logins in another; neither is shown."""
+    """The roles are in one file, and the secret that signs logins in another; neither is shown."""
     users = file_of(tmp_path, f"ada:operator:{UNMATCHED_HASH}")
     (tmp_path / "secret").write_text("sixteen bytes or more\n")
     choices = ["--users", str(users), "--secret", str(tmp_path / "secret"), "--allowed-host", "Distq.Example"]

@@ -71,7 +71,7 @@ def test_a_demo_that_is_asked_to_end_leaves_no_process_behind(distq: CommandLine
 
 
 def test_at_a_terminal_the_table_stays_in_place(tmp_path: Path) -> None:
-    """In the end each row stands there once, below all that happened, in columns."""
+    """At the end each row appears once, below all events, in columns."""
     window = Window([sys.executable, "-c", SHOW], tmp_path, os.environ | {"TERM": "xterm"})
     assert window.wait() == 0
     window.close()

@@ -83,7 +83,7 @@ def start(distq: CommandLine) -> Iterator[Start]:
 
 
 def test_a_worker_is_scraped_and_probed(distq: CommandLine, start: Start, redis: Connection) -> None:
-    """What it did is in its metrics; what the queue holds is the leader's to tell."""
+    """The worker's metrics show its work; the leader's show the contents of the queue."""
     distq.module("foos", WORKER)
     worker = start("worker", "foos", **ANY)
     Queue("foos", redis).add("good", "bad")

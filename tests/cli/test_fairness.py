@@ -9,7 +9,7 @@ from tests.support.claims import finish_all
 
 
 def test_a_user_makes_a_queue_fair_and_ends_that(distq: CommandLine, redis: Connection) -> None:
-    """The command says how what waits, and what is added, comes from now on."""
+    """The command prints the order of pending and later items from now on."""
     queue = Queue("foos", redis)
     queue.add("heavy/1", "heavy/2")
     said = "the namespaces take turns, also with the items that wait\n"

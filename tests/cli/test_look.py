@@ -1,4 +1,4 @@
-"""Tables for people, JSON lines for programs, and nothing that a terminal would act upon."""
+"""Tables for people, JSON lines for programs, and no control characters for a terminal."""
 
 import json
 import re
@@ -132,7 +132,7 @@ def test_nothing_is_said_on_stdout_when_there_is_nothing(distq: CommandLine) -> 
 def test_a_queue_that_cannot_be_read_hides_no_other(
     distq: CommandLine, foos: Queue, redis: Connection
 ) -> None:
-    """Others are shown, its row says why and what mends it, and the status is 1."""
+    """Others are shown, its row has the cause and the fix, and the status is 1."""
     Queue("bars", redis).add("a")
     redis.execute("SET", "distq:{bars}:dead", "x")
     done = distq("queues")
@@ -424,8 +424,8 @@ def test_all_items_of_a_long_queue_are_shown_as_they_are_read(
     assert len(lines) == 3
 
 
-def test_what_people_did_is_shown(distq: CommandLine, redis: Connection) -> None:
-    """The newest first, as a table and as JSON, with nothing in it that a terminal would act upon."""
+def test_the_actions_of_people_are_shown(distq: CommandLine, redis: Connection) -> None:
+    """The newest first, as a table and as JSON, without control characters for a terminal."""
     assert distq("audit").stderr == "no action yet\n"
     log = AuditLog(QueueStore(redis, "foos"))
     redis.execute("HSET", "distq:queues", "foos", "1")

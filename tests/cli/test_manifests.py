@@ -151,7 +151,7 @@ def containers(objects: list[Object]) -> Iterator[Object]:
 
 
 def test_rights_are_the_least_that_the_watches_mean() -> None:
-    """Each side may do in each namespace what its watches say, all namespaces being named, and no more."""
+    """All namespaces being named, each side has in each namespace only the rights that its watches need."""
     objects = printed("backups", "--namespace", "ops", "--writes", "batch/v1/Job:create")
     events = {"create events", "patch events"}
     lease = "coordination.k8s.io/leases"
@@ -181,7 +181,7 @@ def test_what_the_leader_alone_runs_means_an_informer() -> None:
 
 
 def test_a_watch_of_all_namespaces_means_a_cluster_role() -> None:
-    """It may tell clusters apart, too; its name has the namespace, for others may run the same target."""
+    """It may identify the cluster, too; its name has the namespace, for others may run the same target."""
     objects = printed("everywhere", "--namespace", "ops", "--reads", "v1/Secret")
     assert rights(objects, "informer")[""] == {
         "list example.com/proxies",
@@ -249,8 +249,8 @@ def test_roles_are_bound_to_the_accounts_that_pods_have() -> None:
 
 
 @pytest.mark.parametrize("name", ["thumbnails", "timer"])
-def test_what_watches_no_resource_needs_no_rights_to_it(name: str) -> None:
-    """Workers alone have no role and no informer; a timer has a leader, who may lead."""
+def test_a_controller_that_watches_no_resource_needs_no_rights_to_it(name: str) -> None:
+    """Workers alone have no role and no informer; a timer has a leader, with rights to the lease."""
     objects = printed(name)
     assert rights(objects, "worker") == {}
     names = [each["metadata"]["name"] for each in of_kind(objects, "Deployment")]
@@ -377,7 +377,7 @@ def test_prometheus_finds_the_pods_in_one_way() -> None:
 
 
 def test_the_output_is_the_same_each_time_and_in_the_order_of_use() -> None:
-    """Nothing depends on hashes or the clock, and what others refer to comes first."""
+    """Nothing depends on hashes or the clock, and an object comes after the objects that it refers to."""
     command = [sys.executable, "-m", "distq", "manifests", "backups", "--image", "a", "--redis"]
     one, two = (
         subprocess.run(

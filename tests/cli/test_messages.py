@@ -86,7 +86,7 @@ def test_unknown_scheme(distq: CommandLine) -> None:
 
 
 def test_no_scheme(distq: CommandLine) -> None:
-    """An address alone is no URL, and what stands before its port may be half a password."""
+    """An address alone is no URL, and the text before its port may be half a password."""
     _fails(
         distq,
         "bad DISTQ_REDIS_URL: no scheme. Begin it with redis:// or rediss://.",

@@ -19,7 +19,7 @@ def test_ages_are_short(seconds: float, text: str) -> None:
 
 
 def test_moments_are_utc() -> None:
-    """RFC 3339 with milliseconds, whatever the machine's zone."""
+    """RFC 3339 with milliseconds, in every time zone of the machine."""
     assert rfc3339(1_767_323_045.25) == "2026-01-02T03:04:05.250Z"
 
 

@@ -82,7 +82,7 @@ def test_ctrl_c_ends_the_wait_and_not_the_pause(distq: CommandLine, queue: Queue
 
 
 def test_a_resume_ends_the_wait(distq: CommandLine, queue: Queue) -> None:
-    """Somebody else decided otherwise: what was waited for need never come."""
+    """Another user decided otherwise: the awaited end need never come."""
     queue.get()
     process = distq.start("pause", "foos", "--wait")
     assert process.stderr is not None

@@ -46,7 +46,7 @@ def here(error: BaseException) -> str:
     ],
 )
 def test_an_argument_that_cannot_work_has_the_line_of_its_controller(arguments: dict[str, object]) -> None:
-    """Once, whatever part of distq refuses it."""
+    """Once, for refusals by each part of distq."""
     with pytest.raises(ConfigError) as caught:
         Controller(**{"queue": "foos", "reconcile": print, **arguments})  # type: ignore[arg-type]
     number = caught.tb.tb_lineno

@@ -35,7 +35,7 @@ def foos(redis: Connection) -> Queue:
 
 
 def _answer(distq: CommandLine, answer: str, *arguments: str) -> tuple[int, str]:
-    """Run on a terminal where somebody types the answer; return status and stdout."""
+    """Run on a terminal where a user types the answer; return status and stdout."""
     terminal, ours = pty.openpty()
     try:
         os.write(terminal, f"{answer}\n".encode())
@@ -88,7 +88,7 @@ def test_a_bad_delay_is_a_mistake_of_usage(distq: CommandLine, redis: Connection
 
 @pytest.mark.first_contact(5)
 def test_more_than_ten_years_is_said_to_be_ten_years(distq: CommandLine, redis: Connection) -> None:
-    """What was asked for is not what comes."""
+    """The delay is not the one that was asked for."""
     done = distq("add", "foos", "a", "--after", "1e15")
     assert (done.stdout, done.stderr) == ("added 1\n", "distq: --after 1e+15 counts as ten years\n")
     item = Inspector(redis).item("foos", "a")
@@ -325,7 +325,7 @@ def test_a_resync_can_be_followed_to_its_end(distq: CommandLine, foos: Queue, re
 
 
 def test_a_resync_is_not_followed_for_ever(distq: CommandLine, foos: Queue, redis: Connection) -> None:
-    """Time is up, or somebody has no more: the resync goes on."""
+    """The timeout ends, or the user presses Ctrl-C: the resync goes on."""
     _stream(redis, "", "7", "b1", **_alive(redis))
     done = distq("resync", "foos", "--yes", "--wait", "--timeout", "0.3", "--json")
     assert (done.returncode, json.loads(done.stdout)["listed"]) == (1, 0)

@@ -190,7 +190,7 @@ def _grant(client: Client, namespace: str, lease_verbs: Sequence[str]) -> None:
 
 
 def test_a_program_that_calls_a_command_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only the command line as a program of its own is ended, whatever still hangs in it."""
+    """Only the command line as a program of its own is ended, even if a thread still hangs in it."""
     ended: list[int] = []
     monkeypatch.setattr(program, "_leave", ended.append)
     monkeypatch.setattr(program, "EXIT_TIME", 0.0)

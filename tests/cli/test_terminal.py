@@ -1,4 +1,4 @@
-"""What the command line does for somebody who types: completion, help, widths and colours."""
+"""What the command line does for a user who types: completion, help, widths and colours."""
 
 import os
 from pathlib import Path
@@ -80,7 +80,7 @@ def test_a_tab_without_redis_is_silent(distq: CommandLine, url: str) -> None:
 
 
 def test_bash_completes_with_the_printed_script(distq: CommandLine, foos: Queue) -> None:
-    """Somebody types, presses TAB, and the line is whole."""
+    """A user types, presses TAB, and the line is whole."""
     window = open_window(distq, "bash", "--norc", PS1="$ ", PATH=f"{PROGRAMS}:{os.environ['PATH']}")
     try:
         window.type("source <(distq completion bash); echo re''ady\n")
@@ -123,7 +123,7 @@ def test_errors_are_cut_to_the_terminal_alone(distq: CommandLine, foos: Queue) -
 def test_colour_is_for_terminals_that_want_it(
     distq: CommandLine, foos: Queue, environment: dict[str, str], coloured: bool
 ) -> None:
-    """The state of a dead item is red where somebody looks, and plain elsewhere."""
+    """The state of a dead item is red on a terminal, and plain elsewhere."""
     assert "\x1b" not in distq("items", "foos").stdout
     window = open_window(distq, str(PROGRAMS / "distq"), "items", "foos", **environment)
     assert window.wait() == 0

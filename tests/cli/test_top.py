@@ -70,7 +70,7 @@ def noted(inspector: Inspector) -> list[tuple[str, str | None]]:
 
 
 def test_a_repair_is_done_after_yes_alone(top: Window, redis: Connection) -> None:
-    """Whatever else is typed changes nothing."""
+    """Any other key changes nothing."""
     inspector = Inspector(redis)
     top.type("j")
     top.type("r")
@@ -153,7 +153,7 @@ def test_the_terminal_is_as_before_at_every_end(
 
 
 def test_without_a_terminal_one_line_says_so(distq: CommandLine, redis: Connection) -> None:
-    """In a pipe, for programs, and where a terminal cannot be drawn upon."""
+    """In a pipe, for programs, and on a terminal that cannot be drawn on."""
     del redis
     for arguments in (["top"], ["top", "--json"]):
         done = distq(*arguments)

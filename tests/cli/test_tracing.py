@@ -22,7 +22,7 @@ def queue(redis: Connection) -> Iterator[Queue]:
 
 
 def test_the_timeline_of_an_item_is_shown(distq: CommandLine, queue: Queue) -> None:
-    """Added, claimed by whom, failed with what, due again: a line each."""
+    """Each has a line: added, claimed and its worker, failed and its error, due again."""
     done = distq("trace", "on", "foos", "--for", "10m")
     assert (done.stdout, done.stderr) == ("", "foos is traced for 10m0s more\n")
     queue.add("a", priority=1)

@@ -33,7 +33,7 @@ def paint(color: str) -> Any:
 
 
 def meddle(client: Client, key: str, text: str) -> None:
-    """Change a ConfigMap as somebody else would."""
+    """Change a ConfigMap as another client would."""
     client.patch(CONFIG_MAP, key, {"data": {"others": text}})
 
 

@@ -16,7 +16,7 @@ LEASE = "coordination.k8s.io/v1/Lease"
 
 
 def cache(*objects: Object, is_whole: bool = True) -> Lister:
-    """Return a lister that shows these objects, whatever became of them since."""
+    """Return a lister that shows these objects, even if they have changed since."""
     indexer = Indexer()
     for each in objects:
         indexer.add(each)
@@ -124,8 +124,10 @@ def test_an_object_of_the_same_name_is_not_overwritten(recording: RecordingClien
     assert (stored["data"], result) == ({"color": "blue", "new": "1"}, "updated")
 
 
-def test_what_the_cache_lacks_is_created_or_read(recording: RecordingClient, namespace: str) -> None:
-    """One request creates it; where it is there all the same, the API server's state counts."""
+def test_an_object_that_the_cache_lacks_is_created_or_read(
+    recording: RecordingClient, namespace: str
+) -> None:
+    """One request creates it; if it exists nevertheless, the API server's state counts."""
     wanted = config_map(namespace, "web", size="1")
     stored, result = recording.create_or_update(wanted, paint("red"), lister=cache())
     assert asked(recording) == ["POST"]

@@ -243,7 +243,7 @@ def test_a_status_that_is_not_served_says_what_the_crd_lacks(client: Client, nam
 
 
 def test_apply_creates_and_changes(client: Client, namespace: str) -> None:
-    """Apply makes the object so whether it exists or not, and keeps what others wrote."""
+    """Apply makes the object so whether it exists or not, and keeps the changes of others."""
     first = client.apply(config_map(namespace, "web", color="red"))
     assert first["data"] == {"color": "red"}
     client.patch("v1/ConfigMap", f"{namespace}/web", {"metadata": {"labels": {"by": "others"}}})
@@ -407,7 +407,7 @@ def test_cluster_id_is_the_uid_of_kube_system(client: Client) -> None:
 
 
 def test_cluster_id_without_permission_is_stable(api_server: ApiServer, tmp_path: Path) -> None:
-    """Who may not read kube-system gets a hash, the same at every start."""
+    """A user without rights to kube-system gets a hash, the same at every start."""
     if not isinstance(api_server, RealApiServer):
         pytest.skip("the emulated server lets everybody do everything")
     kubeconfig = tmp_path / "kubeconfig"

@@ -127,7 +127,7 @@ def test_a_condition_is_written_once(client: Client, widgets: str, namespace: st
 
 @pytest.mark.parametrize("dump", [yaml.safe_dump, partial(yaml.dump, Dumper=yaml.CSafeDumper), json.dumps])
 def test_an_object_with_a_new_condition_is_written_as_any_other(dump: Callable[[Object], str]) -> None:
-    """Somebody may log it, or keep it in a file."""
+    """A program may log it, or keep it in a file."""
     obj: Object = {"status": {"ready": 1}}
     set_condition(obj, "Ready", True, reason="Synced", last_transition_time=NOON)
     plain = json.loads(json.dumps(obj))

@@ -21,7 +21,7 @@ SECRET = "s3cr3t-t0ken"
 
 @pytest.fixture(scope="module")
 def server() -> Any:
-    """Give a real API server, since the emulated one lets everybody in."""
+    """Give a real API server, since the emulated one admits every user."""
     with RealApiServer(real_api_server_assets()) as server:
         yield server
 
@@ -140,7 +140,7 @@ def test_typed_api_shares_the_token_of_an_exec_plugin(server: RealApiServer, tmp
 def test_a_server_whose_certificate_is_not_checked_is_said_once(
     server: RealApiServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """In one line that names the file, however many requests, Clients and connections follow."""
+    """In one line that names the file, for any number of requests, Clients and connections."""
     cluster = {"server": server.url, "insecure-skip-tls-verify": True}
     write_kubeconfig(tmp_path / "kubeconfig", cluster=cluster, user={"token": server.token})
     with warnings.catch_warnings(record=True) as warned:
@@ -324,7 +324,7 @@ def test_namespace_is_that_of_the_context(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("no_cluster")
 def test_namespace_in_a_pod_is_the_pods(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The service account's mount tells it."""
+    """The service account's mount has it."""
     for name, text in {"token": "t", "ca.crt": "c", "namespace": "prod\n"}.items():
         (tmp_path / name).write_text(text)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
@@ -407,7 +407,7 @@ def test_a_pod_without_a_service_account_gets_an_error(monkeypatch: pytest.Monke
     ],
 )
 def test_broken_kubeconfig_is_named_without_its_secrets(tmp_path: Path, content: str) -> None:
-    """Whatever is wrong with the file: one line that names it, and no token in it."""
+    """For each fault of the file: one line that names it, and no token in it."""
     path = tmp_path / "kubeconfig"
     path.write_text(content)
     with pytest.raises(ConfigError) as caught:

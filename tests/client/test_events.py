@@ -65,7 +65,7 @@ def scene(api_server: ApiServer, client: Client, namespace: str) -> Scene:
 
 @pytest.fixture
 def clock() -> FakeClock:
-    """Give a clock that stands still."""
+    """Give a clock that does not move."""
     return FakeClock()
 
 
@@ -116,7 +116,7 @@ class TestCorrelation:
     def test_ten_events_that_differ_in_their_message_are_merged(
         self, scene: Scene, record: Record, clock: FakeClock
     ) -> None:
-        """Nine stand for themselves, one for all that follow; ten minutes after the last it begins anew."""
+        """Nine are single events, one has all that follow; ten minutes after the last it begins anew."""
         for number in range(12):
             record("Failed", f"try {number}")
         *single, merged = scene.events()
@@ -168,7 +168,7 @@ class TestCorrelation:
 
 
 class TestNoCost:
-    """Whatever happens to events, the work goes on."""
+    """Any trouble with events leaves the work alone."""
 
     def test_they_are_sent_in_their_order_once_the_api_server_answers(
         self, scene: Scene, proxied: Client, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
@@ -212,7 +212,7 @@ class TestNoCost:
     def test_an_event_without_an_answer_is_given_up_after_12_tries(
         self, scene: Scene, proxied: Client, proxy: TcpProxy, drops: Count, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """The next one has tries of its own; one line tells of both."""
+        """The next one has tries of its own; one line reports both."""
         proxied.resolve("v1/Event")
         proxy.mode = "reset"
         before = proxy.accepted

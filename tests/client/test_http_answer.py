@@ -54,8 +54,8 @@ def test_chunks_may_be_divided_anywhere(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
-def test_what_comes_after_the_last_chunk_is_noticed_or_left(size: int) -> None:
-    """Whatever of another answer was received with this one shows; the rest of it was not read."""
+def test_bytes_after_the_last_chunk_are_noticed_or_left(size: int) -> None:
+    """The part of another answer that was received with this one shows; the rest of it was not read."""
     text, after = CHUNKED + CHUNKS, b"HTTP/1.1 200 OK\r\n"
     for begins in range(len(CHUNKED), len(text + after)):
         answer, ends, left = answer_of(text + after, begins, size)
@@ -76,7 +76,7 @@ def test_chunks_that_break_are_no_answer() -> None:
 
 @pytest.mark.parametrize("begins", [b"", b"0\r\n", b"3\r\nabc\r\n"])
 def test_lines_between_chunks_have_an_end(begins: bytes) -> None:
-    """Of one without an end no more is received than of a line of the head."""
+    """From a line without an end at most as many bytes are received as from a line of the head."""
     pieces = Pieces(b"1: 1\r\n" * 20_000 if b"0" in begins else b"1" * 120_000, 1000)
     with pytest.raises(HTTPException):
         plain_answer(CHUNKED + begins, cast("socket.socket", pieces), time.monotonic() + 60)
@@ -104,7 +104,7 @@ def test_chunks_are_read_until_they_are_too_many() -> None:
     ],
 )
 def test_each_answer_has_its_bound(tmp_path: Path, answer: bytes, *, used: bool) -> None:
-    """Whatever says where it ends, on a new connection and on one that was used."""
+    """For each way in which an answer ends, on a new connection and on one that was used."""
     good = OK + b"Content-Length: 2\r\n\r\nok"
     with client_of(tmp_path, *([good] if used else []), answer, answer, good) as (client, _):
         if used:
@@ -137,7 +137,7 @@ def test_a_refusal_has_no_bound(tmp_path: Path, frame: str, body: str, *, used: 
 @pytest.mark.parametrize("used", [False, True])
 @pytest.mark.parametrize("frame", [b"Content-Length: 0\r\n\r\n", b"Connection: close\r\n\r\n", b""])
 def test_an_answer_may_be_empty(tmp_path: Path, frame: bytes, *, used: bool) -> None:
-    """Bytes all the same."""
+    """It is bytes nevertheless."""
     good = OK + b"Content-Length: 2\r\n\r\nok"
     answer = OK + frame if frame else b"HTTP/1.1 204 No Content\r\n\r\n"
     with client_of(tmp_path, *([good] if used else []), answer) as (client, _):
@@ -147,7 +147,7 @@ def test_an_answer_may_be_empty(tmp_path: Path, frame: bytes, *, used: bool) -> 
 
 
 def test_answers_may_have_another_encoding(tmp_path: Path) -> None:
-    """A proxy may have compressed what was asked for as it is; the bound is of what comes out."""
+    """A proxy may have compressed a body that was asked for as it is; the bound is of the unpacked bytes."""
     answer = OK + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(GZIPPED) + GZIPPED
     with client_of(tmp_path, answer, answer, answer) as (client, _):
         assert client.request("GET", "/api", max_bytes=3) == b"abc"

@@ -1,4 +1,4 @@
-"""HTTP as the client speaks it: one piece out, and whatever a server or a proxy answers."""
+"""HTTP as the client speaks it: one piece out, and any answer of a server or a proxy."""
 
 import gzip
 import socket
@@ -23,7 +23,7 @@ MANY = b"a" * 100_000
 
 
 class Script:
-    """A server that answers each request, of whatever connection, by the next of some bytes."""
+    """A server that answers each request, of any connection, by the next of some bytes."""
 
     def __init__(self, *answers: bytes) -> None:
         self._answers = list(answers)
@@ -46,7 +46,7 @@ class Script:
                         break
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._answers.clear()
         with socket.create_connection(("127.0.0.1", self.port)):
             self._listener.close()
@@ -165,7 +165,7 @@ class _Relay:
     ],
 )
 def test_answers_with_an_end_keep_their_connection(tmp_path: Path, answer: bytes, body: bytes) -> None:
-    """Whatever says where a body ends: the next request takes the same connection."""
+    """For each way in which a body ends: the next request takes the same connection."""
     with client_of(tmp_path, answer, answer) as (client, script):
         assert client.request("GET", "/api") == body
         assert client.request("GET", "/api") == body
@@ -222,8 +222,10 @@ def test_answers_that_end_their_connection_are_read_whole(tmp_path: Path, answer
     ],
 )
 @pytest.mark.parametrize("used", [False, True])
-def test_what_is_no_answer_is_one_error(tmp_path: Path, answer: bytes, cause: str, *, used: bool) -> None:
-    """An ApiError of status 0 that says what came, and that connection is not used again.
+def test_bytes_that_are_no_answer_are_one_error(
+    tmp_path: Path, answer: bytes, cause: str, *, used: bool
+) -> None:
+    """An ApiError of status 0 that quotes the bytes, and that connection is not used again.
 
     On a new connection urllib3 asks, and on one that was used before distq itself.
     """

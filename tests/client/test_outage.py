@@ -33,7 +33,7 @@ def outage(clock: FakeClock, caplog: pytest.LogCaptureFixture) -> Iterator[Outag
 def test_an_outage_of_an_hour_is_neither_silent_nor_loud(
     outage: Outage, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The intervals double up to five minutes, at WARNING, however often it is tried."""
+    """The intervals double up to five minutes, at WARNING, for any number of tries."""
     reported, began = [], clock.monotonic()
     for _ in range(1800):
         before = len(caplog.records)

@@ -116,7 +116,7 @@ def test_stream_that_is_refused_raises(client: Client) -> None:
 
 
 def test_expired_watch_says_so_in_its_stream(client: Client, namespace: str) -> None:
-    """Lines that tell errors are lines: an answer of 200 is not judged here."""
+    """Lines that report errors are lines: an answer of 200 is not judged here."""
     query = watching(resourceVersion="abc")
     with pytest.raises(ApiError) as caught:
         client.stream(watch_path(namespace), query=query, read_timeout=5)

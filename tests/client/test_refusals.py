@@ -126,7 +126,7 @@ def test_a_cause_without_a_field_is_one(api_server: ApiServer) -> None:
     [None, {}, {"details": None}, {"details": "odd"}, {"details": {}}, {"details": {"causes": "odd"}}],
 )
 def test_an_answer_without_causes_has_none(answer: Any) -> None:
-    """Whatever is in their place: proxies answer, too."""
+    """Any other value may be in their place: proxies answer, too."""
     assert ApiError("no", answer=answer).causes == ()
 
 

@@ -51,7 +51,7 @@ def test_namespaces_fit_the_resource() -> None:
     ],
 )
 def test_texts_are_resolved(client: Client, text: str, resource: Resource) -> None:
-    """The server's discovery tells plural and scope."""
+    """The server's discovery has plural and scope."""
     assert client.resolve(text) == resource
 
 
@@ -77,7 +77,7 @@ def test_bad_texts_are_refused(text: str, client: Client) -> None:
     ],
 )
 def test_a_resource_that_is_nearly_one_is_suggested(client: Client, text: str, remedy: str) -> None:
-    """Of its API version or of another one, as discovery has them; a CRD may be missing all the same."""
+    """Of its API version or of another one, as discovery has them; a CRD may be missing nevertheless."""
     with pytest.raises(NotFound) as caught:
         client.resolve(text)
     assert str(caught.value) == f"no resource {text}: unknown to the API server. {remedy}"

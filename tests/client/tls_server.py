@@ -1,4 +1,4 @@
-"""A server with TLS, the certificates for it, and a proxy: what stands between a client and its cluster."""
+"""A server with TLS, the certificates for it, and a proxy: all between a client and its cluster."""
 
 import http.server
 import json
