@@ -43,12 +43,12 @@ class Browser:
         self._ask("Emulation.setEmulatedMedia", features=[scheme])
 
     def open(self, url: str) -> None:
-        """Open a page and wait until it stands."""
+        """Open a page and wait until it is loaded."""
         self._ask("Page.navigate", url=url)
         self.until(f"document.readyState === 'complete' && location.href === {json.dumps(url)}")
 
     def scripts(self, *, allowed: bool) -> None:
-        """Let pages run their scripts or not; ``run`` works all the same."""
+        """Let pages run their scripts or not; ``run`` works in both cases."""
         self._ask("Emulation.setScriptExecutionDisabled", value=not allowed)
 
     def run(self, script: str) -> Any:

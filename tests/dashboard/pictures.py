@@ -1,4 +1,4 @@
-"""Pictures of the pages and of the demo: for who looks at a build, and for the documentation.
+"""Pictures of the pages and of the demo: for reviewers of a build, and for the documentation.
 
 ``python -m tests.dashboard.pictures`` draws the documentation's anew.
 """

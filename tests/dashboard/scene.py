@@ -29,7 +29,7 @@ FAILING = {
 
 
 _RECONCILES: dict[str, Callable[[Exception], None]] = {}
-"""A function that fails, in a file of somebody's controller, as its tracebacks say."""
+"""A function that fails, in a file of a user's controller, as its tracebacks show it."""
 exec(  # noqa: S102 - ours
     compile("\n" * 40 + "def reconcile(error):\n    raise error", "/app/websites.py", "exec"), _RECONCILES
 )

@@ -1,4 +1,4 @@
-"""A terminal as a page: what stands in it when a program has ended, for a browser to draw."""
+"""A terminal as a page: its text after the end of a program, for a browser to draw."""
 
 import html
 import re
@@ -22,9 +22,9 @@ pre {{ width: {columns}ch; margin: 0; padding: 14px 18px; white-space: pre-wrap;
 
 
 def screen(raw: str) -> list[str]:
-    """Return the lines that stand there in the end; those that were drawn anew do so once.
+    """Return the lines of the screen at the end; a line that was drawn anew appears once.
 
-    ``raw`` is what a program has written that draws as rich's Live does. Bold is left in the lines, and any
+    ``raw`` is the output of a program that draws as rich's Live does. Bold is left in the lines, and any
     other control is a ValueError.
     """
     lines, row = [""], 0

@@ -20,7 +20,7 @@ PROXY: dict[str, Any] = {
 
 @pytest.fixture
 def users(tmp_path: Path) -> Users:
-    """Give a file with one who may repair, and one whom a proxy names."""
+    """Give a file with an operator with a password, and a viewer whom a proxy names."""
     return Users(file_of(tmp_path, f"ada:operator:{UNMATCHED_HASH}", "bob:viewer"))
 
 

@@ -34,7 +34,7 @@ def text(page: Read) -> str:
 
 
 def test_failing_items_are_a_list_of_their_queue(browser: FlaskClient, every_state: Queue) -> None:
-    """In whatever state they are, the newest failure first, under the number that the first page has."""
+    """In any state, the newest failure first, under the number that the first page has."""
     page = read(browser, "/queues/foos?state=failing")
     assert [cells[:2] for cells in rows(page)] == [["ns/delayed", "delayed"], ["ns/dead", "dead"]]
     assert re.fullmatch(r"in [\d.ms]+", rows(page)[0][5])
@@ -57,7 +57,7 @@ def test_a_queue_without_failures_has_an_empty_list(browser: FlaskClient, queue:
 def test_all_failing_items_are_come_to(
     browser: FlaskClient, queue: Queue, connection: Connection, match: str
 ) -> None:
-    """However many there are, by *Search on*: each at least once."""
+    """Also many of them, by *Search on*: each at least once."""
     keys = [f"ns/{number:04}" for number in range(1_200)]
     queue.add(*keys[:600])
     queue.add(*keys[600:])
@@ -132,7 +132,7 @@ def test_a_key_is_found_in_all_queues(browser: FlaskClient, every_state: Queue, 
 
 @pytest.mark.parametrize("key", [*HOSTILE_KEYS, "a" * 1024, " ", "ns/*", "caf\\xe9"])
 def test_any_key_can_be_searched(browser: FlaskClient, queue: Queue, key: str) -> None:
-    """It is found, and is text on the page, whatever it is made of."""
+    """It is found, and is text on the page, with any characters."""
     queue.add(key)
     page = read(browser, f"/find?key={quote(key)}")
     assert [cells[0] for cells in rows(page)] == ["foos"]

@@ -26,7 +26,7 @@ def inspector(connection: Connection) -> Inspector:
 
 @pytest.fixture
 def app(inspector: Inspector) -> Flask:
-    """Make a dashboard in which everybody may repair."""
+    """Make a dashboard in which every visitor may repair."""
     return create_app(inspector, AccessPolicy(actions=True))
 
 
@@ -145,7 +145,7 @@ def test_failing_items_are_repaired_in_whatever_state_they_are(
 
 @pytest.mark.parametrize("key", HOSTILE_KEYS)
 def test_any_key_is_repaired(visitor: Visitor, inspector: Inspector, queue: Queue, key: str) -> None:
-    """Whatever a key is made of, it survives the pages that ask, as text, and the right item is deleted."""
+    """A key of any characters survives the pages that ask, as text, and the right item is deleted."""
     queue.add("default/other", key)
     page = confirm(visitor, "delete", key=key, state="ready")
     assert "<script>document" not in page
@@ -159,7 +159,7 @@ EVIL = "<script>document.title='pwned'</script>\"'><img src=x onerror=alert(1)>{
 
 @pytest.mark.parametrize("field", ["key", "match", "reason", "next"])
 def test_no_field_of_a_form_is_markup(visitor: Visitor, queue: Queue, field: str) -> None:
-    """What comes back of a form, on the page that asks and in the message after it, is text."""
+    """The page that asks and the message after it show the fields of a form as text."""
     queue.add("a", EVIL)
     fields = {"key": EVIL, "state": "ready", "reason": "why", field: EVIL}
     if field == "match":
@@ -233,7 +233,7 @@ def test_a_long_repair_goes_on_page_by_page(visitor: Visitor, inspector: Inspect
 
 @pytest.mark.usefixtures("hurried")
 def test_a_repair_can_be_stopped(visitor: Visitor, inspector: Inspector, many: Queue) -> None:
-    """Who does not send the next form changes no more."""
+    """Without the next form, nothing else changes."""
     page = confirm(visitor, "delete", all="yes", state="dead")
     answer = visitor.post("/queues/foos/actions/delete", **fields_of(page))
     assert answer.status_code == 200

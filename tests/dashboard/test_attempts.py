@@ -39,7 +39,7 @@ def test_all_guesses_together_get_slow() -> None:
 
 
 def test_no_flood_slows_down_a_browser_that_is_known() -> None:
-    """It has tries of its own, and no more of them than a stranger has."""
+    """It has tries of its own, and exactly as many as a stranger has."""
     attempts = Attempts(FakeClock())
     for number in range(2 * OF_ALL.burst):
         attempts.take("10.0.0.1", "ada")
@@ -68,7 +68,7 @@ def test_logging_in_oneself_buys_no_guesses_at_others() -> None:
 
 
 def test_one_network_is_one_address() -> None:
-    """Who has a /64 of IPv6 has no more tries than who has one address."""
+    """A user with a /64 of IPv6 has as many tries as a user with one address."""
     attempts = Attempts(FakeClock())
     for number in range(BURST):
         assert attempts.take(f"2001:db8::{number:x}", "ada") == 0.0

@@ -96,7 +96,7 @@ def test_a_broken_queue_is_listed(browser: FlaskClient, foos: Queue, connection:
 
 
 def test_a_queues_page_has_errors_then_items_then_pictures(browser: FlaskClient, every_state: Queue) -> None:
-    """What fails is read without scrolling past charts."""
+    """Errors are read without scrolling past charts."""
     html = browser.get("/queues/foos").text
     places = [html.index(f'id="{name}"') for name in ("errors", "items", "pictures-head")]
     assert places == sorted(places)

@@ -33,7 +33,7 @@ def inspector(connection: Connection) -> Inspector:
 
 @pytest.fixture
 def visitor(inspector: Inspector) -> Visitor:
-    """Open a dashboard in which everybody may repair."""
+    """Open a dashboard in which every visitor may repair."""
     return Visitor(create_app(inspector, AccessPolicy(actions=True)))
 
 
@@ -43,7 +43,7 @@ def noted(inspector: Inspector) -> list[tuple[str, str | None]]:
 
 
 def test_each_action_is_noted(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
-    """With who, from where, when and what came of it; a question whether to do it is none."""
+    """With person, address, time and outcome; the question before an action is not noted."""
     began = inspector.now()
     act(visitor, "add", key="ns/new")
     visitor.post("/queues/foos/actions/pause")
@@ -285,7 +285,7 @@ def test_the_newest_actions_of_all_queues_come_first(connection: Connection, ins
 
 
 def test_refusals_push_nothing_out(connection: Connection, every_state: Queue) -> None:
-    """Who may not act, or asks for an action that there is none of, is not noted in Redis."""
+    """A user without the right to act, and an action that does not exist, are not noted in Redis."""
     visitor = Visitor(create_app(Inspector(connection)))
     assert visitor.post("/queues/foos/actions/pause", confirmed="yes").status_code == 403
     assert visitor.post("/queues/foos/actions/explode").status_code == 404

@@ -86,7 +86,7 @@ def test_rqs_own_data_say_so(browser: FlaskClient, bars: Queue, connection: Conn
 
 @pytest.fixture
 def limited(connection: Connection, redis_server: EmbeddedValkey, bars: Queue) -> Iterator[FlaskClient]:
-    """Give the dashboard of a user of Redis who may read one of two queues."""
+    """Give the dashboard of a user of Redis with rights to one of two queues."""
     connection.execute(*user_of(["viewer"], prefix="distq", queues=["foos"]).split())
     own = Connection(
         redis_server.url, settings=Settings(redis_username="distq-viewer", redis_password="PASSWORD")

@@ -1,4 +1,4 @@
-"""Pictures say the same to who sees colours, to who does not, and to who hears them."""
+"""Pictures inform users who see colours, users who do not, and users of screen readers alike."""
 
 import re
 from itertools import pairwise
@@ -18,7 +18,7 @@ NOW = 1_795_000_000.0
 
 
 def test_a_picture_has_a_name_and_a_table() -> None:
-    """What it shows is its name and its description, and each number stands in the table behind it."""
+    """Its contents are its name and its description, and each number is in the table behind it."""
     picture = Read(charts.depth(INFO))
     (svg,) = [attributes for tag, attributes in picture.tags if tag == "svg"]
     named = (svg["aria-labelledby"] or "").split()
@@ -50,7 +50,7 @@ def test_states_differ_without_colour() -> None:
 
 
 def test_lines_bear_their_names_and_their_last_values() -> None:
-    """A line's name stands at its end; a gap stays one; what never had a value is left out."""
+    """A line's name is at its end; a gap stays one; a line that never had a value is left out."""
     times = [NOW - 50 + 10 * step for step in range(6)]
     rates = Series("done", [1.0, 2.0, None, None, 4.0, 4.5])
     picture = charts.lines("rates", "Rates", times, [rates, Series("failed", [None] * 6)], now=NOW)
@@ -108,7 +108,7 @@ def test_nothing_yet_is_a_picture_too() -> None:
 
 @given(st.lists(st.floats(0, 1e12), min_size=2, max_size=50))
 def test_every_value_is_within_the_picture(values: list[float]) -> None:
-    """Whatever the values, lines stay between the picture's edges."""
+    """With any values, lines stay between the picture's edges."""
     times = [NOW - len(values) + at for at in range(len(values))]
     picture = charts.lines("any", "Any", times, [Series("done", values)], now=NOW)
     for points in re.findall(r'points="([^"]+)"', picture):

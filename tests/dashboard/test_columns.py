@@ -1,4 +1,4 @@
-"""Each column of a table has its help, which everybody can read."""
+"""Each column of a table has its help, which every user can read."""
 
 import pytest
 from flask.testing import FlaskClient
@@ -13,7 +13,7 @@ EACH = {found for table in TABLES.values() for found in table if isinstance(foun
 
 
 def test_each_column_has_help(browser: FlaskClient, every_state: Queue) -> None:
-    """Its head has it as a title, and as a description that stands below the table."""
+    """Its head has it as a title, and as a description below the table."""
     seen = set()
     for path in every_page("foos", "ns/dead"):
         page = read(browser, path)

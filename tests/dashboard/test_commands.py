@@ -36,7 +36,7 @@ def test_a_page_takes_six_commands_at_most(
     redis_server: EmbeddedValkey,
     path: str,
 ) -> None:
-    """Whatever it shows, and however many items, priorities and failures there are."""
+    """Every page, with many items, priorities and failures."""
     every_state.add(*(f"ns/{number}" for number in range(1_000)))
     for priority in range(-800, 800, 100):
         every_state.add(f"p/{priority}", priority=priority)

@@ -17,7 +17,7 @@ def test_flows_are_listed_with_their_items(
     browser: FlaskClient, queue: Queue, connection: Connection
 ) -> None:
     """Most items first, each a link to its items; below them how many more there are."""
-    connection.server_time = round(connection.now() * 1e6)  # which stands: nothing waits
+    connection.server_time = round(connection.now() * 1e6)  # a time that does not move: nothing waits
     queue.add("prod/a", "prod/b", "dev/a")
     queue.add(*(f"ns-{number}/a" for number in range(FLOWS_SHOWN)), priority=-1)
     for _ in range(3):
@@ -52,7 +52,7 @@ def test_a_sample_is_called_one(browser: FlaskClient, queue: Queue) -> None:
 
 
 def test_any_name_of_a_flow_is_text(browser: FlaskClient, queue: Queue) -> None:
-    """Of whatever key, as the link of an item is."""
+    """From any key, as the link of an item is."""
     keys = [key if "/" in key else f"{key}/x" for key in HOSTILE_KEYS[:-1]]
     queue.add(*keys)
     page = browser.get("/queues/foos").text

@@ -1,4 +1,4 @@
-"""What other people's pages, proxies and requests try in the name of somebody who may repair, and fail at."""
+"""Attacks by pages, proxies and requests of others in the name of an operator, all of which fail."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def app(connection: Connection, every_state: Queue, tmp_path: Path) -> Flask:
 
 @pytest.fixture
 def victim(app: Flask) -> Visitor:
-    """Log somebody in who may repair, and let them open a page."""
+    """Log an operator in, and let them open a page."""
     visitor = Visitor(app)
     visitor.log_in("ada")
     visitor.token()
@@ -110,7 +110,7 @@ def test_no_user_is_logged_in_as_another(app: Flask) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "PUT", "DELETE", "PATCH"])
 def test_no_link_or_image_acts(victim: Visitor, connection: Connection, method: str) -> None:
-    """An action takes POST alone, whatever token a link carries."""
+    """An action takes POST alone, with any token in a link."""
     before = connection.pipeline(CHANGEABLE)
     for action in ACTIONS:
         answer = victim.client.open(

@@ -1,4 +1,4 @@
-"""Ids name one item of one list, whatever its key."""
+"""An id names one item of one list, for any key."""
 
 import re
 

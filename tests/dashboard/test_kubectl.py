@@ -45,7 +45,7 @@ def test_a_key_that_names_no_object_has_no_command(key: str) -> None:
 
 @pytest.mark.parametrize("resource", [None, "", "Pod", "v1/pods", "v1/Pod;id", "a b/v1/Foo", "A/v1/Foo"])
 def test_without_a_resource_there_is_no_command(resource: str | None) -> None:
-    """What is no apiVersion and kind was written by somebody else."""
+    """A text that is no apiVersion and kind was written by another program."""
     assert kubectl_get(resource, "prod/web") is None
 
 

@@ -33,12 +33,12 @@ from tests.support.redis_servers import server_of
 HASH = hash_password(PASSWORD)
 ACT = "/queues/foos/actions/pause"
 IN, OUT = 200, 302
-"""What a page answers to who is let in, and to who has to log in."""
+"""The statuses of a page for a user who is logged in, and for one who has to log in."""
 
 
 @pytest.fixture
 def users(tmp_path: Path) -> Path:
-    """Write a users file with one who may repair and one who may see."""
+    """Write a users file with an operator and a viewer."""
     return file_of(tmp_path, f"ada:operator:{HASH}", f"bob:viewer:{HASH}")
 
 
@@ -121,8 +121,8 @@ def test_strangers_see_no_version(app: Flask, path: str, accepted: str) -> None:
             ]
 
 
-def test_who_is_logged_in_sees_the_versions(app: Flask) -> None:
-    """They stand at the foot of each page, for who reports something."""
+def test_a_user_who_is_logged_in_sees_the_versions(app: Flask) -> None:
+    """They are at the foot of each page, for bug reports."""
     visitor = Visitor(app, Accept="text/html")
     visitor.log_in("ada")
     assert f"distq {VERSION}, with" in visitor.get("/nowhere").text
@@ -150,7 +150,7 @@ def test_a_login_leads_back_and_lasts(app: Flask) -> None:
     ],
 )
 def test_a_wrong_password_opens_nothing(app: Flask, name: str, password: str) -> None:
-    """The answer does not tell whether the name exists, and shows nothing of what was typed."""
+    """The answer does not show whether the name exists, nor any of the typed text."""
     visitor = Visitor(app)
     answer = visitor.log_in(name, password)
     assert answer.status_code == 403
@@ -261,7 +261,7 @@ def test_being_known_is_no_login(app: Flask) -> None:
 
 
 def test_a_login_makes_a_new_session(app: Flask) -> None:
-    """What somebody planted in the browser before, a token too, is good for nothing afterwards."""
+    """A value that an attacker planted in the browser before, a token too, is useless afterwards."""
     visitor = Visitor(app)
     with visitor.client.session_transaction() as session:
         session.update(csrf="planted", id="planted")
@@ -290,7 +290,7 @@ def test_a_session_ends_by_logging_out(app: Flask) -> None:
 
 
 def copied(visitor: Visitor, app: Flask) -> Visitor:
-    """Return another browser, of this replica, with a copy of somebody's cookie."""
+    """Return another browser, of this replica, with a copy of a visitor's cookie."""
     thief = Visitor(app)
     for key, cookie in (visitor.client._cookies or {}).items():
         if not key[-1].endswith("_known"):

@@ -1,4 +1,4 @@
-"""How the pages look in a real browser: at two widths, light and dark, for who sees well and who does not."""
+"""How the pages look in a real browser: at two widths, light and dark, for users with good and weak eyes."""
 
 import re
 from collections.abc import Iterator

@@ -53,7 +53,7 @@ def test_all_queues_are_come_to_page_by_page(browser: FlaskClient, many: list[st
 
 
 def test_queues_are_found_by_their_names(browser: FlaskClient, many: list[str]) -> None:
-    """By what they begin with, or a glob; a search that finds nothing says so, whatever it is."""
+    """By the beginning of the name, or a glob; any search without a result reports this."""
     assert _shown(read(browser, "/?match=queue-22")) == many[220:]
     assert _shown(read(browser, "/?match=*-1*7")) == [name for name in many if re.fullmatch(".*-1.*7", name)]
     page = read(browser, "/?match=queue-2&page=1")
@@ -73,7 +73,7 @@ def test_a_page_asks_for_its_own_queues_alone(
     redis_server: EmbeddedValkey,
     path: str,
 ) -> None:
-    """So it costs what a hundred queues cost, however many there are."""
+    """So it costs as much as with a hundred queues, although there are many."""
     browser.get(path)
     with commands_of(redis_server.url, connection) as asked:
         assert browser.get(path).status_code == 200

@@ -1,4 +1,4 @@
-"""What somebody on call does, in a real browser, on a wide and on a narrow screen."""
+"""What an engineer on call does, in a real browser, on a wide and on a narrow screen."""
 
 import contextlib
 import threading
@@ -98,7 +98,7 @@ def looks_fine(window: Browser, name: str) -> None:
 def test_on_call(
     window: Browser, guarded: str, troubled: Queue, connection: Connection, screen: tuple[int, bool]
 ) -> None:
-    """Log in, find what fails, read why, requeue it; pause and resume; delete all that match; log out."""
+    """Log in, find errors, read the cause, requeue it; pause and resume; delete all that match; log out."""
     inspector = Inspector(connection)
     width, dark = screen
     window.size(width, dark=dark)

@@ -1,4 +1,4 @@
-"""What our pages show of real queues, and what they answer to whatever is asked."""
+"""What our pages show of real queues, and how they answer any request."""
 
 import json
 import re
@@ -94,10 +94,10 @@ def test_the_queues_are_shown_in_numbers(browser: FlaskClient, every_state: Queu
         assert len(keys_of(read(browser, f"/queues/foos?state={state}"))) == 1
 
 
-def test_what_people_did_to_a_queue_is_seen(
+def test_the_actions_of_people_on_a_queue_are_seen(
     browser: FlaskClient, every_state: Queue, connection: Connection
 ) -> None:
-    """A pause and a trace stand beside the queue's name, with since when and until when."""
+    """A pause and a trace are beside the queue's name, with the start of the pause and the end of the trace."""
     inspector = Inspector(connection)
     inspector.pause("foos")
     inspector.trace_on("foos", seconds=600)
@@ -110,7 +110,7 @@ def test_what_people_did_to_a_queue_is_seen(
 
 
 def test_hostile_keys_are_text_everywhere(browser: FlaskClient, queue: Queue) -> None:
-    """Whatever a key is made of, lists have it as text and link to its page, which has it as its heading."""
+    """A key may have any characters: lists show it as text and link to its page, whose heading it is."""
     keys = [*HOSTILE_KEYS, ".", "a" * 1024, "%2e%2e", "~2F", "javascript:alert(1)"]
     queue.add(*keys)
     page = read(browser, "/queues/foos")
@@ -206,7 +206,7 @@ def test_a_search_finds_the_key_that_is_named(browser: FlaskClient, queue: Queue
 
 
 def test_errors_are_grouped_by_their_text(browser: FlaskClient, queue: Queue) -> None:
-    """The most common error stands first, with how many items it has and one of them."""
+    """The most common error comes first, with the number of its items and one of them."""
     for number in range(5):
         queue.add(f"ns/{number}")
         queue.settle(queue.get(timeout=5), TerminalError("common" if number < 3 else f"rare {number}"))

@@ -137,7 +137,7 @@ def test_an_idle_worker_is_idle(browser: FlaskClient, queue: Queue) -> None:
 
 
 def test_hostile_keys_round_trip(browser: FlaskClient, queue: Queue) -> None:
-    """Whatever a key is made of, its row links to its own page."""
+    """A key may have any characters: its row links to its own page."""
     queue.add(*HOSTILE_KEYS)
     rows = listed(browser, "queued")["jobs"]
     assert [row["description"] for row in rows] == HOSTILE_KEYS

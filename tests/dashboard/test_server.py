@@ -70,7 +70,7 @@ def test_sigterm_ends_a_server_well() -> None:
 
 @pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 def test_slow_clients_do_not_keep_people_waiting(served: str) -> None:
-    """Who has asked for longest without coming to an end makes room for who asks now."""
+    """The client with the longest unfinished request makes room for the newest client."""
     where = urlsplit(served)
     with slow_clients(where.hostname or "", where.port or 0):
         for _ in range(20):

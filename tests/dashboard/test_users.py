@@ -77,7 +77,7 @@ def test_hashes_are_salted_and_slow() -> None:
 def test_an_unknown_name_costs_as_much_as_a_wrong_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every try hashes once by each cost of the file, in one order, so that its time tells of no name."""
+    """Every try hashes once by each cost of the file, in one order, so that its time reveals no name."""
     costs = {"ada": "scrypt:32768:8:1", "bob": "scrypt:131072:8:3", "eve": "scrypt:32768:8:2"}
     lines = [
         f"{name}:viewer:{UNMATCHED_HASH.replace('scrypt:32768:8:1', cost)}" for name, cost in costs.items()

@@ -1,4 +1,4 @@
-"""Somebody with a browser, who posts forms as its pages would."""
+"""A user with a browser, who posts forms as its pages would."""
 
 import html
 import re
@@ -26,7 +26,7 @@ class Visitor:
         return self.post_as_given(path, **{"csrf_token": self.token(), **fields})
 
     def post_as_given(self, path: str, **fields: Any) -> TestResponse:
-        """Send a form, with whatever token it has."""
+        """Send a form as it is, also without a valid token."""
         return self.client.post(path, data=fields, headers=self.headers)
 
     def token(self) -> str:
