@@ -33,7 +33,7 @@ from tests.support.redis_servers import server_of
 HASH = hash_password(PASSWORD)
 ACT = "/queues/foos/actions/pause"
 IN, OUT = 200, 302
-"""The statuses of a page for a user who is logged in, and for one who has to log in."""
+"""The statuses of a page for a user who is logged in, and for another one."""
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ def test_the_queues_are_shown_in_numbers(browser: FlaskClient, every_state: Queu
 def test_the_actions_of_people_on_a_queue_are_seen(
     browser: FlaskClient, every_state: Queue, connection: Connection
 ) -> None:
-    """A pause and a trace are beside the queue's name, with the start of the pause and the end of the trace."""
+    """A pause and a trace are beside the queue's name, with the pause's start and the trace's end."""
     inspector = Inspector(connection)
     inspector.pause("foos")
     inspector.trace_on("foos", seconds=600)
