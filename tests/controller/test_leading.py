@@ -31,10 +31,10 @@ def wait_for_the_end(_: StreamSource, stop: threading.Event) -> None:
     stop.wait()
 
 
-def test_a_stream_does_not_outlive_a_term_in_which_another_could_not_start(
+def test_a_stream_does_not_outlive_a_term_in_which_another_stream_failed_to_begin(
     connection: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If there are no more threads, for example: the lease is free again, and the reason is logged."""
+    """If a thread cannot be started, for example, the lease is free again, and the reason is logged."""
     start = threading.Thread.start
     started: list[threading.Thread] = []
 
