@@ -1,4 +1,4 @@
-"""What compares the drawings of the pages with what they stand for."""
+"""The drawings of the pages are compared with what they represent."""
 
 import re
 import tomllib
@@ -23,7 +23,7 @@ def the_flow_names_what_exists(text: str, reader: Reader) -> None:
 
 @runs("              claim")
 def every_state_is_drawn(text: str, reader: Reader) -> None:
-    """Find the states that the Inspector tells, and dirty."""
+    """Find the states that the Inspector reports, and dirty."""
     for state in (*get_args(State), "dirty"):
         assert state in text
 

@@ -36,9 +36,9 @@ else:
 
 @runs("# kopf_foos.py")
 def both_operators_want_the_same(text: str, reader: Reader) -> None:
-    """Tell its handlers of two events; distq finds in what they wrote nothing to change.
+    """Call its handlers for two events; distq finds in their writes nothing to change.
 
-    kopf itself does not run: it is no dependency, and who calls the handlers makes no difference to them.
+    kopf itself does not run: it is no dependency, and the handlers work alike under any caller.
     """
     stand_in = reader.folder / "stand_in"
     stand_in.mkdir()

@@ -1,4 +1,4 @@
-"""The pages of the documentation, README.md first, and what stands in them: prose, blocks, tables, links."""
+"""The pages of the documentation, README.md first, and their contents: prose, blocks, tables, links."""
 
 import re
 from dataclasses import dataclass

@@ -534,7 +534,7 @@ def the_example_has_it(text: str, reader: Reader) -> None:
 
 @runs("# expiry.py", "# subscriber.py")
 def the_timer_is_set_and_keys_come_from_outside(text: str, reader: Reader) -> None:
-    """Run the timer until its Foo waits for it, then tell the subscriber of that key."""
+    """Run the timer until its Foo waits for it, then give that key to the subscriber."""
     with reader.started("distq", "run", "expiry") as timer:
         assert line_of(timer) == "looking at default/web\n"
         inspector = Inspector(reader.sandbox.redis)

@@ -1,6 +1,6 @@
 """The blocks of README.md, CONTRIBUTING.md and docs/ are true.
 
-Code and commands run; what cannot run here, and each drawing, is compared with what it stands for. A block
+Code and commands run; what cannot run here, and each drawing, is compared with what it represents. A block
 without a runner fails.
 """
 
@@ -39,7 +39,7 @@ RUNNERS_IN = (
 @pytest.mark.timeout(600)  # each command of a block has a limit of its own
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.title)
 def test_every_block_does_what_it_shows(block: Block, reader: Reader) -> None:
-    """Each block of code, commands or drawing is run, or compared with what it stands for."""
+    """Each block of code, commands or drawing is run, or compared with what it represents."""
     runner_of(block)(block.text, reader)
 
 

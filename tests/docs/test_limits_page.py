@@ -1,4 +1,4 @@
-"""The limits that ``docs/reference/limits.md`` and others tell are the code's."""
+"""The limits in ``docs/reference/limits.md`` and on other pages are the code's."""
 
 from distq.redisio import limits
 from tests.docs.pages import PAGES, ROOT, table

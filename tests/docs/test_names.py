@@ -47,7 +47,7 @@ def anchor(heading: str) -> str:
 
 
 def test_a_picture_is_there_in_light_and_dark_and_said_in_words() -> None:
-    """Each has a twin for the other background, 64 KB at most, and a text for who does not see it."""
+    """Each has a twin for the other background, 64 KB at most, and a text for readers who do not see it."""
     for page in PAGES:
         shown = re.findall(r"!\[(.+?)\]\((\S+?)\)", page.prose)
         for dark, light, text in re.findall(r'srcset="(\S+)">\s*<img src="(\S+)" alt="(.+)">', page.prose):
