@@ -54,7 +54,7 @@ class Play:
         self.run()
 
     def put(self, namespace: str, name: str, data: dict[str, str], **metadata: Any) -> Object:
-        """Create a Secret of somebody else."""
+        """Create a Secret of another owner."""
         about = {"namespace": f"{self.name}-{namespace}", "name": name, **metadata}
         return self.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": about, "data": data})
 
@@ -146,7 +146,7 @@ def test_a_namespace_that_goes_gets_no_copy(play: Callable[..., Play]) -> None:
 
 
 def test_a_change_reaches_all_copies(play: Callable[..., Play]) -> None:
-    """Data follows, and what others wrote on a copy stays."""
+    """Data follows, and annotations that others wrote on a copy stay."""
     some = play().begin("a", "b")
     for namespace in ("a", "b"):
         note = {"metadata": {"annotations": {"somebody": "else"}}}
@@ -296,7 +296,7 @@ def test_a_namespace_that_refuses_does_not_stop_the_others(
 
 
 def test_with_a_cluster_secret_its_copies_go(play: Callable[..., Play]) -> None:
-    """It is gone once they are, and a Secret of somebody else is still there."""
+    """It is gone once they are, and a Secret of another owner still exists."""
     some = play()
     some.add("a")
     some.put("a", some.name, OPAQUE)
@@ -323,7 +323,7 @@ def test_what_the_original_made_is_taken_over(play: Callable[..., Play]) -> None
 
 
 def test_a_copy_of_another_controller_is_not_taken_over(play: Callable[..., Play]) -> None:
-    """Whatever its annotations say: the owner reference decides."""
+    """With any annotations: the owner reference decides."""
     some = play()
     namespace = some.add("a")
     metadata = {"namespace": namespace, "name": "owner"}

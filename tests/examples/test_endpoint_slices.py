@@ -142,7 +142,7 @@ def test_a_pod_that_is_deleted_serves_until_it_ends(play: Play) -> None:
 
 
 def test_a_service_without_pods_has_an_empty_slice(play: Play) -> None:
-    """So that readers can tell it from a Service that nobody has looked at; pods take its place."""
+    """So that readers can distinguish it from a Service that no controller has seen; pods take its place."""
     play.begin()
     (slice_,) = play.slices()
     assert not slice_.get("endpoints")

@@ -129,7 +129,7 @@ def test_a_reload_outlives_a_worker_and_a_leader(sandbox: Sandbox, tmp_path: Pat
 @pytest.mark.parametrize("sandbox", ["real"], indirect=True)  # the emulated one knows no admission
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_a_real_api_server_takes_their_manifests(sandbox: Sandbox, example: str) -> None:
-    """``kubectl apply --dry-run=server`` says of each object that it would be created, and no more."""
+    """``kubectl apply --dry-run=server`` reports that it would create each object, and nothing else."""
     kubectl = program("kubectl", package="kubernetes-client")
     manifests = print_manifests(example, *rights_of(example), "--prefix", "dry")
     done = subprocess.run(

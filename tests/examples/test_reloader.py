@@ -251,7 +251,7 @@ def test_every_use_counts(play: Play) -> None:
 
 
 def test_a_source_that_comes_later_is_noted(play: Play) -> None:
-    """Pods that wait for it start with it; its end means nothing, and what comes back rolls out."""
+    """Pods that wait for it start with it; its end means nothing, and a source that comes back rolls out."""
     key = play.workload({f"configmap.{PREFIX}/reload": "late"})
     play.run()
     play.put("ConfigMap", "late", "red")
