@@ -3,7 +3,7 @@
 With ``--seed``, and ``PYTHONHASHSEED`` set, the inputs are the same each time, and ``--inputs`` ends them at
 the same place: CI stops for a change, not for a lucky draw. The last line is ``found: 0``, or the exit
 status is 1. What was found lies in ``build/fuzz``, and belongs into the corpus of its parser when it is
-mended. Needs the extra ``ci``: atheris, for Python 3.11 on x86-64.
+fixed. Needs the extra ``ci``: atheris, for Python 3.11 on x86-64.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Everything that reads what others wrote, as functions of bytes.
+"""Everything that reads the text of others, as functions of bytes.
 
 Each returns, or raises an error that its caller expects. Any other exception is a finding, and so is a wrong
 answer, an AssertionError.
@@ -204,7 +204,7 @@ def refusal(data: bytes) -> None:
 
 
 class _Answering(Client):
-    """A client whose server answers with the same whatever is asked."""
+    """A client whose server has the same answer to every request."""
 
     def __init__(self, answer: bytes) -> None:
         super().__init__()
@@ -303,7 +303,7 @@ def _answered(read: Read[Any], *replies: Any) -> Any:
 
 @parser
 def item_key(data: bytes) -> None:
-    """Read a member of a sorted set, which may be no key, and a key that somebody names."""
+    """Read a member of a sorted set, which may be no key, and a key from a user."""
     text = text_of(data)
     assert bytes_of(text) == data
     assert shown(data).isprintable() or any(letter in text for letter in shown(data))
@@ -338,7 +338,7 @@ def dashboard_request(data: bytes) -> None:
 
 @parser
 def users_file(data: bytes) -> None:
-    """Read who may log in to the dashboard; no message quotes what may be a password."""
+    """Read the users of the dashboard; no message quotes a text that may be a password."""
     with contextlib.suppress(ConfigError):
         for name, entry in parse_users(text_of(data), Path("users")).items():
             assert (name, name.isprintable()) == (entry.person.name, True)

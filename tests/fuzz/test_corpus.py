@@ -1,4 +1,4 @@
-"""Every parser of outside input answers, or raises an error of its own, whatever it is given."""
+"""Every parser of outside input answers, or raises an error of its own, for every input."""
 
 from importlib.util import find_spec
 from pathlib import Path
