@@ -107,7 +107,7 @@ class FaultyProxy:
         for name, value in {"Content-Length": str(len(body)), **headers}.items():
             handler.send_header(name, value)
         handler.end_headers()
-        with contextlib.suppress(OSError):  # a client that wants no more of it went away
+        with contextlib.suppress(OSError):  # a client that is done with it went away
             handler.wfile.write(body)
 
     def forward(self, handler: BaseHTTPRequestHandler) -> None:

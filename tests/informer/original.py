@@ -1,4 +1,4 @@
-"""client-go's informer, run beside ours: what it tells its handler, as ``Notes`` tells it."""
+"""client-go's informer, run beside ours: the calls of its handler, as ``Notes`` writes them."""
 
 import subprocess
 import threading

@@ -1,4 +1,4 @@
-"""Pods for tests of caches, a handler that notes what it hears, and waiting for what it is to hear."""
+"""Pods for tests of caches, a handler that notes its calls, and a way to wait for calls."""
 
 import threading
 from collections.abc import Callable
@@ -63,7 +63,7 @@ class Notes:
             raise self.error("as the test wants")
 
     def hears(self, *texts: str) -> None:
-        """Wait until exactly this was heard."""
+        """Wait until exactly these calls were noted."""
         eventually(lambda: self.heard == list(texts), lambda: f"heard {self.heard}, expected {list(texts)}")
 
 

@@ -40,7 +40,7 @@ class Resource(FakeListWatch):
         self.break_watches()
 
     def forget(self) -> None:
-        """Forget the history, and accept watches from within it all the same."""
+        """Forget the history, and accept watches from within it nevertheless."""
         self._history.clear()
 
     def put_back(self, to: int) -> None:

@@ -119,7 +119,7 @@ def test_a_resync_hands_over_again_what_has_no_news(fifo: DeltaFIFO, known: Inde
 
 @pytest.mark.conformance("DF-08")
 def test_synced_means_that_the_first_list_was_processed(fifo: DeltaFIFO, known: Indexer) -> None:
-    """What vanished counts to it, and what comes later does not."""
+    """Objects that vanished count to it, and later ones do not."""
     known.add(pod("vanished", 1))
     assert not fifo.has_synced()
     fifo.replace([stored("a", 2), stored("b", 3)])

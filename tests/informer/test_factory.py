@@ -60,7 +60,7 @@ def test_a_factory_follows_an_api_server(api_server: ApiServer) -> None:
 
 
 def test_a_factory_needs_no_api_server_in_tests(make: Make, source: FakeListWatch) -> None:
-    """What its informers follow is made by whom the test gives, who hears what was asked for."""
+    """A function of the test makes what its informers follow, and receives resource and selectors."""
     asked: list[dict[str, Any]] = []
 
     def fake(client: Client, resource: str, **narrowing: Any) -> FakeListWatch:
@@ -122,7 +122,7 @@ def test_who_comes_later_may_bring_indices(make: Make, source: FakeListWatch) ->
 
 
 def test_an_informer_has_one_transform_and_one_error_handler(make: Make, source: FakeListWatch) -> None:
-    """That of who asked first, or the factory's; who wants another is refused, who gives none takes it."""
+    """The first caller's, or the factory's; a caller with another is refused, and one without takes it."""
     source.add(pod("a"))
     factory = make(transform=_unlabelled)
     informer = factory.for_resource("v1/Pod", transform=_labelled, on_watch_error=print)

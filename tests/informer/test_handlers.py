@@ -159,7 +159,7 @@ def test_what_is_no_handler_is_refused_at_its_registration(make: Start, handler:
     ],
 )
 def test_functions_that_every_event_would_fail_are_refused(function: Any, call: str) -> None:
-    """client-go's plain functions hear of an added object alone; the message says how ours are called."""
+    """client-go's plain functions get an added object alone; the message shows the call of ours."""
     with pytest.raises(ConfigError, match=rf"bad handler .* called as {call}. Give"):
         ResourceEventHandlerFuncs(**function)
 
@@ -169,7 +169,7 @@ def test_methods_that_every_event_would_fail_are_refused(make: Start) -> None:
 
     class Short(Notes):
         def on_add(self, obj: Any) -> None:  # type: ignore[override]  # which is the point
-            """Hear too little."""
+            """Take too few arguments."""
 
     short: Any = Short()
     with pytest.raises(ConfigError, match=r"bad handler .* called as on_add\(obj, is_in_initial_list\)"):
@@ -226,7 +226,7 @@ def test_a_slow_handler_holds_the_informer_up_instead_of_filling_memory(
 def test_run_returns_when_no_handler_is_being_called(
     source: FakeListWatch, make: Start, run: Run, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So what a handler uses can be taken down after it; what waited for the handler is not delivered."""
+    """So an object that a handler uses can be closed then; events that waited for it are not delivered."""
     monkeypatch.setattr(registration, "CAPACITY", 3)
     informer, stuck = make(), Notes()
     informer.add_event_handler(stuck)
@@ -331,7 +331,7 @@ def test_a_filter_makes_adds_and_deletes_of_what_begins_and_ceases_to_pass(
 def test_handlers_come_and_go_while_the_resource_changes(
     source: FakeListWatch, make: Start, run: Run
 ) -> None:
-    """Each hears a history that fits: every object added first, and no change missed."""
+    """Each gets a history that fits: every object added first, and no change missed."""
     informer = make()
     run(informer, synced=True)
     handlers: list[tuple[Registration, Notes]] = []

@@ -108,7 +108,7 @@ def test_an_index_may_be_added_over_what_is_kept(indexer: Indexer) -> None:
 
 @pytest.mark.conformance("IX-05")
 def test_an_index_function_that_fails_changes_nothing(indexer: Indexer) -> None:
-    """The caller hears which index and which object it was."""
+    """The caller's error names the index and the object."""
     indexer.add(pod("a", 1, app="web"))
     broken = pod("a", 2)
     broken["metadata"]["labels"] = None
@@ -227,7 +227,7 @@ def _raw(items: str) -> bytes:
     ],
 )
 def test_managed_fields_are_cut_out_and_nothing_else(metadata: str) -> None:
-    """Wherever they stand among the metadata, and whatever looks like them elsewhere."""
+    """In any place among the metadata; equal names elsewhere stay."""
     whole = f'{{"spec":{{"managedFields":[{{"manager":"x"}}]}},"metadata":{metadata}}}'
     (obj,) = decode_page(_raw(whole), Resource("v1", "Pod", "pods", namespaced=True)).objects
     kept = store_raw(obj, strip_managed_fields).decode()

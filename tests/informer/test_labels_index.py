@@ -29,7 +29,7 @@ def keys(lister: Lister, namespace: str | None, selector: Any) -> list[str]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_list_shows_the_same_with_the_index_and_without(seed: int) -> None:
-    """Whatever the labels and the selector, in all namespaces and in one, after changes and deletions."""
+    """For any labels and selector, in all namespaces and in one, after changes and deletions."""
     chance = random.Random(seed)
     indexers = [Indexer(each) for each in ({}, LABELS, BOTH)]
     for step in range(60):

@@ -107,7 +107,7 @@ def test_an_error_for_a_plural_names_the_kind(api_server: ApiServer, resource: s
 
 
 def test_a_fake_resource_changes_and_deletes_only_what_is_there() -> None:
-    """A test that names the wrong object hears of it; the last state is the one that was kept."""
+    """A test that names the wrong object gets an error; the last state is the one that was kept."""
     source = FakeListWatch()
     for change in source.modify, source.delete:
         with pytest.raises(NotFound, match=r"fake Pod prod/a: there is none. Add it first"):

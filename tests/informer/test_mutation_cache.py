@@ -1,4 +1,4 @@
-"""One's own writes over a cache that has not heard of them (client-go tools/cache MutationCache)."""
+"""One's own writes over a cache that does not have them yet (client-go tools/cache MutationCache)."""
 
 from typing import Any
 
@@ -109,7 +109,7 @@ def test_a_write_that_is_answered_after_the_deletion_is_ignored(indexer: Indexer
 
 @pytest.mark.conformance("MU-01")
 def test_a_missed_deletion_counts_though_its_state_is_old(indexer: Indexer, clock: FakeClock) -> None:
-    """The uid tells that it is the object that was written, also by a write whose answer comes later."""
+    """The uid shows that it is the object that was written, also by a write whose answer comes later."""
     cache = _cache(indexer, clock, include_adds=True)
     cache.mutation(_pod("a", 10))
     cache.on_delete(DeletedFinalStateUnknown("prod/a", _pod("a", 5)))
@@ -133,8 +133,8 @@ def test_a_write_is_remembered_for_a_while_and_not_too_many(indexer: Indexer, cl
     assert cache.get_by_key("prod/p1") is not None
 
 
-def test_deletions_of_what_others_wrote_push_no_write_out(indexer: Indexer, clock: FakeClock) -> None:
-    """However many there are: as when a node is drained."""
+def test_deletions_of_the_objects_of_others_push_no_write_out(indexer: Indexer, clock: FakeClock) -> None:
+    """Also many of them: as when a node is drained."""
     cache = _cache(indexer, clock)
     indexer.add(_pod("a", 1))
     cache.mutation(_pod("a", 2))

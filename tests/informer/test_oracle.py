@@ -1,4 +1,4 @@
-"""client-go's informer and ours follow the same changes, and tell their handlers the same."""
+"""client-go's informer and ours follow the same changes, and call their handlers alike."""
 
 import random
 import threading
@@ -203,7 +203,7 @@ def test_calls_are_the_same_where_a_list_tells_what_was_missed(
         eventually(lambda: any(call.startswith("add z@") for call in pair.original.heard))
         eventually(lambda: any(call.startswith("add z@") for call in pair.notes.heard))
         theirs, ours = pair.calls()
-        # a handler without resyncs hears there of what did not change, too
+        # there a handler without resyncs is called for unchanged objects, too
         theirs = [call for call in theirs if not is_resync(call)]
         assert Counter(ours) == Counter(theirs)
         assert {call.split()[1].split("@")[0] for call in ours if call.startswith("missed")} == missed
@@ -211,8 +211,8 @@ def test_calls_are_the_same_where_a_list_tells_what_was_missed(
 
 @pytest.mark.conformance("RF-18", "SI-04")
 @pytest.mark.parametrize("seed", seeds(1, 2))
-def test_resyncs_tell_everything_again_and_change_nothing_else(scene: Scene, seed: int) -> None:
-    """Between the changes, which both tell in the same order, each tells all that it has as it is."""
+def test_resyncs_deliver_everything_again_and_change_nothing_else(scene: Scene, seed: int) -> None:
+    """Between the changes, which both deliver in one order, each delivers all its objects as they are."""
     with scene.pair(seed, resync_period=1.0) as pair:
 
         def all_delivered_again() -> bool:

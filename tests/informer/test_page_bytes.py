@@ -1,4 +1,4 @@
-"""A list takes no more memory than a page, however large the objects are."""
+"""A list of large objects takes as little memory as one page."""
 
 import asyncio
 import threading
@@ -95,7 +95,7 @@ Listing = Callable[[Client, str], list[str]]
 def test_no_page_of_a_list_has_more_bytes_than_its_limit(
     client: Measuring, namespace: str, listing: Listing
 ) -> None:
-    """Where objects turn out to be large, or grow within the list, fewer are asked for at a time."""
+    """If objects are large, or grow within the list, fewer are asked for at a time."""
     keys = create(client, namespace, [10] * 60 + [20_000] * 20 + [100_000] * 2 + [10] * 5)
     client.limits, client.answers = [], []
     assert listing(client, namespace) == keys

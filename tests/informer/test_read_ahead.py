@@ -1,4 +1,4 @@
-"""What has come is handed over in one go, and no more is read than fits."""
+"""Received lines are handed over in one go, and only as much is read as fits."""
 
 import threading
 from collections.abc import Iterator
@@ -76,10 +76,10 @@ def test_reads_no_more_than_fits(monkeypatch: pytest.MonkeyPatch, bound: str, va
 
 
 @pytest.mark.parametrize(("wanted", "pauses"), [(1, 0), (500, 2)])
-def test_lines_gather_in_the_socket_only_for_who_wants_many(
+def test_lines_gather_in_the_socket_only_for_a_reader_that_wants_many(
     wanted: int, pauses: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The reader pauses after much, but never between an event and somebody who waits for it."""
+    """The reader pauses after much, but never between an event and a stream that waits for it."""
     paused: list[float] = []
     monkeypatch.setattr("distq.informer.read_ahead.sleep", paused.append)
     asked = threading.Event()

@@ -142,8 +142,8 @@ def test_an_object_is_decoded_whole_with_its_kind(client: RecordingClient, names
     assert whole["data"] == {"color": "red"}
 
 
-def test_metadata_only_asks_for_no_more(client: RecordingClient, namespace: str) -> None:
-    """Lists and watches of metadata bring no data, and events all the same."""
+def test_metadata_only_asks_for_metadata_alone(client: RecordingClient, namespace: str) -> None:
+    """Lists and watches of metadata bring no data, but events as ever."""
     client.create(config_map(namespace, "a", color="red"))
     sink = Recorder()
     with running(ListWatch(client, CONFIG_MAPS, namespace=namespace, metadata_only=True), sink):

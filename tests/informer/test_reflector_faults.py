@@ -160,7 +160,7 @@ def test_an_error_event_is_the_error_that_it_tells(
 def test_a_bad_line_that_comes_again_costs_a_list(
     client: RecordingClient, behind: RecordingClient, faulty: FaultyProxy, namespace: str, line: bytes
 ) -> None:
-    """What no watch from a position gets past, as a deletion of an unreadable object, only a list tells."""
+    """Only a list shows what no watch from a position gets past, as a deletion of an unreadable object."""
     client.create(config_map(namespace, "a"))
     clock, sink = FakeClock(), Recorder()
 
@@ -183,7 +183,7 @@ def test_a_bad_line_that_comes_again_costs_a_list(
 def test_bad_lines_that_come_late_do_not_make_lists_follow_each_other(
     behind: RecordingClient, faulty: FaultyProxy, namespace: str
 ) -> None:
-    """However long each watch lasts before its bad line, the lists that this costs are backed off from."""
+    """Each watch may last for long before its bad line: the lists that this costs are backed off from."""
     clock, sink = FakeClock(), Recorder()
 
     def fault(path: str) -> Answer | None:
@@ -225,7 +225,7 @@ def test_the_api_server_is_left_alone_for_as_long_as_it_asks(
 def test_back_off_ends_when_the_server_answers_again(
     client: RecordingClient, behind: RecordingClient, faulty: FaultyProxy, namespace: str
 ) -> None:
-    """However long the outage was, the server's return is noticed within a probe's interval."""
+    """Also after a long outage, the server's return is noticed within a probe's interval."""
     clock, sink = FakeClock(), Recorder()
     with running(config_maps(behind, namespace), sink, clock):
         eventually(sink.heard("connected"))

@@ -121,7 +121,7 @@ def test_pages_of_different_versions_make_no_list(
 def test_a_list_that_fails_is_made_again_after_a_while(
     client: RecordingClient, behind: RecordingClient, faulty: FaultyProxy, namespace: str, answer: Answer
 ) -> None:
-    """Whatever it failed of; the sink gets a whole one."""
+    """After any failure; the sink gets a whole one."""
     client.create(config_map(namespace, "a"))
     faulty.fault = once(lambda path: "limit=50" in path, lambda: answer)
     clock, sink = FakeClock(), Recorder()

@@ -128,7 +128,7 @@ def test_no_selector_matches_nothing() -> None:
 def test_a_selector_that_the_server_refuses_is_refused(
     api_server: ApiServer, namespace: str, expression: dict[str, Any]
 ) -> None:
-    """By the server, as a field of an object, and by the library, whatever the labels are."""
+    """By the server, as a field of an object, and by the library, for any labels."""
     if api_server.kind == "real":
         policy = {
             "apiVersion": "networking.k8s.io/v1",

@@ -41,7 +41,7 @@ def test_what_is_listed_and_watched_is_cached_and_delivered(
 def test_an_object_that_vanished_while_no_watch_ran_is_deleted(
     source: FakeListWatch, make: Start, run: Run, clock: FakeClock
 ) -> None:
-    """With the last state that was seen; what changed is updated, and the rest is no news."""
+    """With the last state that was seen; changed objects are updated, and the rest is no news."""
     for name in ("same", "changed", "vanished"):
         source.add(pod(name))
     informer, notes = make(), Notes()
@@ -155,7 +155,7 @@ def test_a_transform_is_applied_once_to_each_object(
 
 
 def test_a_transform_may_leave_the_version_out(source: FakeListWatch, make: Start, run: Run) -> None:
-    """Changes are delivered all the same."""
+    """Changes are delivered nevertheless."""
 
     def transform(obj: dict[str, Any]) -> dict[str, Any]:
         del obj["metadata"]["resourceVersion"]
@@ -291,7 +291,7 @@ def test_an_informer_syncs_though_its_transform_makes_what_has_no_key(
 def test_an_object_is_deleted_though_its_index_function_fails_by_now(
     source: FakeListWatch, make: Start, run: Run
 ) -> None:
-    """What is no more does not stay in the cache, and its handlers hear of it."""
+    """A deleted object does not stay in the cache, and its handlers are called."""
     broken = threading.Event()
 
     def by_name(obj: Any) -> list[str]:

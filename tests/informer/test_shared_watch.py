@@ -69,7 +69,7 @@ def test_who_comes_later_gets_what_is_newer_than_its_version(
 def test_a_watch_from_an_earlier_version_takes_the_place_of_the_open_one(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
-    """Who followed that goes on and hears nothing twice; one watch is open."""
+    """A stream that followed that goes on and gets nothing twice; one watch is open."""
     with Reader(members[0], "3") as late:
         assert late.has(4)
         members[1].version()
@@ -167,7 +167,7 @@ def test_the_end_comes_after_the_lines_before_it(
 def test_a_stream_that_does_not_keep_up_is_sent_back_and_harms_no_other(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It gets a watch of its own until it has caught up, however often that ends: the others' stays open."""
+    """It gets watches of its own until it has caught up, even if these end: the others' stays open."""
     monkeypatch.setattr(shared_watch, "WATCH_LINES", 3)
     monkeypatch.setattr(shared_watch, "AT_ONCE", 1)
     with Reader(members[0], "4") as quick, Reader(members[1], "4") as slow:
@@ -226,10 +226,10 @@ def test_a_stream_that_comes_back_late_harms_no_other(
     assert resource.watches() == ["4", "4"]
 
 
-def test_who_had_all_of_a_watch_that_ended_opens_the_next_one_for_all(
+def test_a_stream_that_had_all_of_a_watch_that_ended_opens_the_next_one_for_all(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However much that showed, and though others still follow it; who had not all of it stays alone."""
+    """Also if others still follow the ended one; a stream that had not all of it stays alone."""
     monkeypatch.setattr(shared_watch, "WATCH_LINES", 3)
     with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
         for version in range(5, 11):
@@ -319,10 +319,10 @@ def test_a_long_line_waits_until_the_quickest_has_what_it_pushes_out(
     assert resource.watches() == ["4"]
 
 
-def test_who_leaves_lets_the_watch_end_that_waits_for_it(
+def test_a_stream_that_leaves_lets_the_watch_end_that_waits_for_it(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing waits for somebody who is gone."""
+    """Nothing waits for a stream that is gone."""
     monkeypatch.setattr(shared_watch, "WATCH_LINES", 4)
     monkeypatch.setattr(shared_watch, "AT_ONCE", 1)
     with Reader(members[0], "4") as only:
@@ -384,7 +384,7 @@ def test_the_last_one_closes_the_watch(
 def test_a_streamed_list_is_not_shared(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
-    """Nor is what follows a version that is no number: what comes after it is unknown."""
+    """Nor is a stream from a version that is no number: its next events are unknown."""
     with Reader(members[0], "4"), members[1].watch("", stream_list=True) as lines:
         assert resource.asked == ["watch 4", "stream"]
         lines.close()
@@ -414,7 +414,7 @@ def test_one_question_is_under_way_at_a_time(
 def test_each_gets_each_event_after_its_version_once_and_in_order(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever comes between: slow ones, cuts, errors, refusals, bad lines, 410, places that go back."""
+    """Through slow streams, cuts, errors, refusals, bad lines, 410, and positions that go back."""
     monkeypatch.setattr(shared_watch, "WATCH_LINES", 5)
     monkeypatch.setattr(shared_watch, "AT_ONCE", 2)
     chance, resource = random.Random(seed), Resource()

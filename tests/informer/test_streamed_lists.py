@@ -178,7 +178,7 @@ def pause_before_another_list(source: FakeListWatch, clock: FakeClock) -> float:
 
 
 def test_a_streamed_list_that_breaks_off_late_is_not_asked_for_at_once() -> None:
-    """However long it took, it led nowhere; whole lists one after another would keep an API server busy."""
+    """It took long and led nowhere; whole lists one after another would keep an API server busy."""
     source, clock, sink = Halting(), FakeClock(), Recorder()
     source.add(pod("a"))
     with running(source, sink, clock, stream_lists=True):

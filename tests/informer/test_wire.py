@@ -119,7 +119,7 @@ def test_who_is_deep_in_calls_reads_deep_objects() -> None:
 
 
 def test_an_error_event_is_raised() -> None:
-    """What the API server tells in a stream of status 200 is raised as if it had refused."""
+    """An error that the API server sends in a stream of status 200 is raised like a refusal."""
     with pytest.raises(Expired):
         decode_event(
             line({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}, "ERROR"), POD
@@ -141,7 +141,7 @@ def test_an_error_event_is_raised() -> None:
 def test_only_the_managed_fields_of_the_metadata_are_cut_out(
     metadata: dict[str, object], spec: object, spec_first: bool
 ) -> None:
-    """Whatever else bears their name, wherever, stays."""
+    """Any other field of that name stays."""
     parts: list[tuple[str, object]] = [("metadata", metadata), ("spec", spec)]
     obj = dict(reversed(parts) if spec_first else parts)
     stored = store_raw(decode_event(line(obj), POD).object, strip_managed_fields)
@@ -167,7 +167,7 @@ def test_managed_fields_between_spaces_are_cut_out(metadata: bytes) -> None:
 
 @pytest.mark.parametrize("transform", [None, strip_managed_fields, lambda obj: obj])
 def test_of_metadata_alone_a_cache_has_the_kind_of_the_object(transform: Transform | None) -> None:
-    """Not PartialObjectMetadata, whatever the transform."""
+    """Not PartialObjectMetadata, with any transform."""
     partial = {
         "kind": "PartialObjectMetadata",
         "apiVersion": "meta.k8s.io/v1",
@@ -178,7 +178,7 @@ def test_of_metadata_alone_a_cache_has_the_kind_of_the_object(transform: Transfo
 
 
 def test_a_page_with_half_a_character_and_deep_nesting_is_read() -> None:
-    """Either alone is mended, and so are both at once."""
+    """Either fault alone is repaired, and so are both at once."""
     deep = b"[" * 3000 + b"]" * 3000
     objects = [
         b'{"metadata":{"name":"half","resourceVersion":"7"},"x":"\\ud800"}',
