@@ -58,7 +58,7 @@ def test_a_flow_is_what_keys_have_before_their_first_slash(connection: Connectio
 
 
 def test_an_item_of_a_fair_queue_waits_since_it_arrived(connection: Connection, queue: Queue) -> None:
-    """Whatever place its flow has given it."""
+    """Its flow may have given it any place."""
     queue.add("prod/a", "prod/b")
     began = connection.server_time / 1e6
     (order,) = connection.execute("ZMSCORE", "distq:{foos}:ready", "prod/a")
@@ -79,7 +79,7 @@ def test_a_queue_without_items_has_no_flows(connection: Connection, queue: Queue
 def test_a_large_queue_is_a_sample(
     connection: Connection, queue: Queue, redis_server: EmbeddedValkey
 ) -> None:
-    """It takes as many items whatever waits, says that it did, and its estimate is near."""
+    """It takes as many items from any queue, says that it is a sample, and its estimate is near."""
     for start in range(0, 30_000, 1000):
         queue.add(*(f"big/{start + number}" for number in range(1000)))
     queue.add(*(f"small/{number}" for number in range(3000)))
@@ -157,10 +157,10 @@ def test_waiting_times_are_those_of_the_last_minutes(connection: Connection, que
 @pytest.mark.parametrize(
     "reported", ["x", 5, None, {}, [5, None, {}], ["no word a"], ["b1 \x00"], ["\ud800 \ud800"]]
 )
-def test_what_a_process_reports_wrong_breaks_no_look(
+def test_a_wrong_report_of_a_process_breaks_no_look(
     connection: Connection, queue: Queue, reported: object
 ) -> None:
-    """As one of another version, or somebody else's."""
+    """For example from another version, or from a foreign program."""
     queue.add("ns/a")
     connection.execute("HSET", "distq:{foos}:workers", "7", json.dumps({"flows": reported}))
     assert by_flow(connection)["ns"].ready == 1
@@ -217,7 +217,7 @@ def test_a_new_session_may_be_described_beside_a_heartbeat(
 
 
 def test_a_process_counts_a_bounded_number_of_claims() -> None:
-    """So that a heartbeat takes as long whatever was claimed."""
+    """So that a heartbeat does not take longer after many claims."""
     waits = FlowWaits()
     for _ in range(100):
         waits.claimed.extend(_claims({"a": 250}))
@@ -226,7 +226,7 @@ def test_a_process_counts_a_bounded_number_of_claims() -> None:
 
 
 def test_a_process_follows_a_bounded_number_of_flows() -> None:
-    """So that a heartbeat takes as long however many there are; those that it reports are among them."""
+    """So that a heartbeat takes as long with many flows; the reported ones are among them."""
     waits = FlowWaits()
     waits.claimed.extend(_claims({"busy": 9}) + _claims({"late": 1}, waited_ms=1500))
     for beat in range(5):

@@ -95,7 +95,7 @@ def test_the_oldest_item_is_found_behind_higher_priorities(
 
 
 def test_an_item_shows_its_state(connection: Connection, inspector: Inspector) -> None:
-    """Each state tells since when, and what else there is to know of it."""
+    """Each state has the time since when it lasts, and its own details."""
     connection.server_time = 1_800_000_000_000_000
     queue = _queue(connection)
     queue.add("web", priority=5)
@@ -119,7 +119,7 @@ def test_an_item_shows_its_state(connection: Connection, inspector: Inspector) -
 
 
 def test_a_dead_item_has_its_reason(connection: Connection, inspector: Inspector) -> None:
-    """The reason, the error and the end of the traceback stay until somebody acts."""
+    """The reason, the error and the end of the traceback stay until a person or an event acts."""
     queue = _queue(connection)
     queue.add("web")
     try:
@@ -280,7 +280,7 @@ def test_bad_input_is_refused(inspector: Inspector) -> None:
 def test_a_paused_queue_hands_out_nothing_and_loses_nothing(
     connection: Connection, inspector: Inspector
 ) -> None:
-    """Adds, settlements and delays go on; what came due meanwhile is claimed after the resume."""
+    """Adds, settlements and delays go on; items that became due are claimed after the resume."""
     queue = _queue(connection)
     queue.add("held", "waits")
     request = queue.get()
@@ -308,7 +308,7 @@ def test_a_paused_queue_hands_out_nothing_and_loses_nothing(
 def test_resume_wakes_one_consumer_and_pause_leaves_no_token(
     connection: Connection, inspector: Inspector
 ) -> None:
-    """However many wait, one is woken where something waits; the others by who leaves work."""
+    """One of many is woken if items are pending; a worker that leaves items wakes the next."""
     queue = _queue(connection)
     wake = queue_key("foos", "wake")
     queue.add("a", "b")
@@ -491,7 +491,7 @@ def test_an_add_by_a_person_makes_no_queue(connection: Connection, inspector: In
 
 
 def test_repairs_run_while_workers_work(connection: Connection, inspector: Inspector) -> None:
-    """Whatever is repaired and paused meanwhile: no claim is torn, no item runs twice at once."""
+    """During any repairs and pauses no claim is torn, and no item runs twice at once."""
     keys = [f"key-{n}" for n in range(40)]
     handles = [_queue(connection, max_retries=1) for _ in range(3)]
     stop, running, runs, wrong = threading.Event(), set[str](), list[str](), list[str]()
@@ -569,10 +569,10 @@ def test_a_reason_is_one_printable_line(connection: Connection, inspector: Inspe
 
 
 @pytest.mark.parametrize(("workers", "priorities"), [(3, 1), (3, 30), (200, 1), (200, 30)])
-def test_reads_cost_the_same_round_trips_whatever_there_is(
+def test_reads_cost_the_same_round_trips_for_any_queue(
     redis_server: EmbeddedValkey, connection: Connection, workers: int, priorities: int
 ) -> None:
-    """However many workers, priorities and queues: those that see much come with those that see little."""
+    """With any workers, priorities and queues: large answers come together with small ones."""
     handles = [_queue(connection) for _ in range(workers)]
     handles[0].add(*(f"held-{n}" for n in range(workers)))
     for handle in handles:

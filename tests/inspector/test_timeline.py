@@ -146,7 +146,7 @@ def test_a_story_names_what_is_watched_and_where_its_stream_stood(
 
 
 def test_a_story_says_why_a_commit_was_refused(play: Play) -> None:
-    """A later leader, or a stream that somebody moved."""
+    """A later leader, or a stream that another program moved."""
     store = StreamStore(play.connection, "foos", "v1/Pod")
     store.commit(Commit(epoch="7", after="", new="4711", batch="a", keys=["a"]))
     store.commit(Commit(epoch="6", after="a", new="4712", batch="b", keys=["a"]))
@@ -205,7 +205,7 @@ def test_a_trace_of_some_items_tells_of_them_alone(play: Play) -> None:
 
 
 def test_a_look_at_one_item_passes_over_what_was_added_with_it(play: Play) -> None:
-    """It tells all of the item and each claim of the queue; others' adds and repairs it leaves out."""
+    """It shows all of the item and each claim of the queue; others' adds and repairs it leaves out."""
     play.inspector.trace_on("foos")
     keys = [f"ns/{number}" for number in range(50)]
     play.queue.add(*keys, priority=7)
@@ -225,8 +225,8 @@ def test_a_look_at_one_item_passes_over_what_was_added_with_it(play: Play) -> No
     )
 
 
-def test_who_looks_sees_until_when_a_queue_is_traced(play: Play) -> None:
-    """It ends by itself, or when somebody ends it."""
+def test_the_end_of_a_trace_is_shown(play: Play) -> None:
+    """It ends by itself, or when a person ends it."""
     (info,) = play.inspector.queues()
     assert info.traced_until == NOW / 1e6 + 3600
     play.later(3600)
