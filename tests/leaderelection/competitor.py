@@ -83,7 +83,7 @@ class Competitor:
         return self._process is not None and self._process.poll() is not None and not self._reader.is_alive()
 
     def cancel(self) -> None:
-        """Tell it to stop, which releases the Lease."""
+        """Stop it, which releases the Lease."""
         self.cancelled_at = time.monotonic_ns()
         with contextlib.suppress(BrokenPipeError):  # it may just have lost the lease
             print(file=self.process.stdin, flush=True)

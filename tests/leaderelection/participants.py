@@ -133,7 +133,7 @@ class Participant:
         self.time.awake.set()
 
     def end(self) -> None:
-        """Tell it to stop and wait until it did."""
+        """Stop it and wait until it has ended."""
         if self.paused:
             self.resume()
         self.stop.set()
@@ -184,7 +184,7 @@ def pass_time(seconds: float, *participants: Participant) -> None:
 
 
 def end_all(participants: Sequence[Participant]) -> None:
-    """Stop all that still compete, and wait for the threads that tell and watch."""
+    """Stop all that still compete, and wait for the threads that report and watch."""
     for participant in participants:
         participant.stop.set()
     for participant in participants:

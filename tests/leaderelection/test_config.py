@@ -70,7 +70,7 @@ def test_an_empty_identity_is_refused() -> None:
 
 @pytest.mark.conformance("LE-01")
 def test_the_first_contradiction_is_reported() -> None:
-    """In client-go's order, so that mending one after the other comes to an end."""
+    """In client-go's order, so that a user who fixes one after the other comes to an end."""
     wrong: dict[str, Any] = {
         "lease_duration": 0.5,
         "renew_deadline": 0.5,

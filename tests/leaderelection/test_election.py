@@ -60,7 +60,7 @@ def test_a_dead_leader_is_replaced_when_its_lease_ends(enter: Enter, client: Cli
 
 @pytest.mark.conformance("LE-05")
 def test_a_leader_that_was_paused_never_acts_again(enter: Enter) -> None:
-    """It knows by its own clock, before it hears of its successor; its term ends once."""
+    """It knows by its own clock, before it learns of its successor; its term ends once."""
     ada, bob = enter("ada").lead(), enter("bob").follow()
     with one_acts_at_most(ada, bob):
         ada.pause()
@@ -89,7 +89,7 @@ def test_a_pause_shorter_than_the_deadline_costs_nothing(enter: Enter) -> None:
 
 @pytest.mark.conformance("LE-04", "LE-12")
 def test_a_release_is_taken_up_without_waiting(enter: Enter, client: Client, namespace: str) -> None:
-    """The watch tells the follower: no time passes at all."""
+    """The watch informs the follower: no time passes at all."""
     ada, bob = enter("ada").lead(), enter("bob").follow()
     with one_acts_at_most(ada, bob):
         ada.end()
@@ -130,7 +130,7 @@ class UnwatchedLock(LeaseLock):
 
     @contextmanager
     def watch(self, on_record: object) -> Iterator[None]:  # noqa: ARG002 - the protocol's
-        """Hear nothing."""
+        """Report nothing."""
         yield
 
 

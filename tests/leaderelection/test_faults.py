@@ -138,7 +138,7 @@ def test_a_killed_process_is_replaced(
 def test_a_stopped_process_does_not_act_when_it_goes_on(
     enter: Enter, api_server: ApiServer, client: Client, namespace: str
 ) -> None:
-    """Its last act was before its successor's first, however long it slept."""
+    """Its last act was before its successor's first, even after a long freeze."""
     with competing(api_server, namespace) as ada:
         eventually(lambda: bool(ada.acts))
         bob = enter("bob", client).follow()

@@ -1,4 +1,4 @@
-"""What others do to a Lease and to clocks, and why one acts at most; on real API servers."""
+"""Changes of a Lease and of clocks by others, and why one acts at most; on real API servers."""
 
 import random
 import threading
@@ -200,13 +200,13 @@ def test_other_writes_to_the_lease_cost_no_renewal(enter: Enter, client: Client,
 
 
 class GossipLock(LeaseLock):
-    """A lock whose watch is heard by the test, too."""
+    """A lock whose watch the test can call, too."""
 
     hear: Callable[[LeaderElectionRecord], None]
 
     @contextmanager
     def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> Iterator[None]:
-        """Watch, and keep whom to tell."""
+        """Watch, and keep the function to call."""
         self.hear = on_record
         with super().watch(on_record):
             yield
@@ -219,8 +219,8 @@ class GossipClock(PausableClock):
     times = 100
 
     def monotonic(self) -> float:
-        """Let the elector hear old news first."""
-        hear, self.hear = self.hear, None  # who hears looks at the clock, too
+        """Let the elector receive old news first."""
+        hear, self.hear = self.hear, None  # the function that receives them looks at the clock, too
         if hear is not None and self.times:
             self.times -= 1
             hear()
@@ -229,7 +229,7 @@ class GossipClock(PausableClock):
 
 
 def test_old_news_from_the_watch_free_no_lease(enter: Enter, client: Client, namespace: str) -> None:
-    """A watch may tell of a release long after another took the Lease, between any two steps."""
+    """A watch may report a release long after another took the Lease, between any two steps."""
     clock = GossipClock()
     bob = enter("bob", GossipLock, clock=clock)
     ada = enter("ada").lead()
@@ -293,7 +293,7 @@ def test_a_lease_can_be_taken_whatever_it_counts(enter: Enter, client: Client, n
 
 
 def test_a_bare_lease_is_free_however_often_it_is_seen() -> None:
-    """A watch and a read tell of the same one; after a term that was seen it may be anybody's."""
+    """A watch and a read report the same one; after a term that was seen any candidate may take it."""
     bare = LeaderElectionRecord(holder_identity="", lease_duration=0.0)
     observed = Observation("ada", 15.0)
     for _ in range(2):
@@ -380,7 +380,7 @@ def test_whatever_happens_one_acts_at_most(enter: Enter, client: Client, namespa
                     sleeper.settle()
         lives = any(each.thread.is_alive() for each in participants)
         if lives and client.get(LEASES, f"{namespace}/{LEASE}") is None:
-            continue  # who comes now could not know that somebody leads
+            continue  # a newcomer could not know now that there is a leader
         for index, participant in enumerate(participants):
             if not participant.thread.is_alive():
                 participants[index] = newcomer().start()

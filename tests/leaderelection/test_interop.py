@@ -73,7 +73,7 @@ def taken_when_free(entries: Sequence[Entry]) -> None:
 
 
 def freed_by_others(contest: Contest) -> dict[str, float]:
-    """Return whose lease somebody else freed, and when: client-go does that to its successor when it thaws.
+    """Return whose lease another freed, and when: client-go does that to its successor when it thaws.
 
     Its release writes over any record if the one that it observed last was its own
     (tools/leaderelection release, as of 0.36). The successor learns of that at its next try.
@@ -88,7 +88,7 @@ def freed_by_others(contest: Contest) -> dict[str, float]:
 
 
 def ours_acts_in_its_own_terms(contest: Contest) -> None:
-    """Check that our acts are after our term began, and before anybody else's did."""
+    """Check that our acts are after our term began, and before any other term did."""
     freed = freed_by_others(contest)
     begins = {entry.holder: entry.acquired for _, entry in changes(contest.witness.entries) if entry.holder}
     for one in contest.competitors:

@@ -278,7 +278,7 @@ def test_labels_come_to_a_lease_that_has_none(client: Client, namespace: str) ->
 
 @pytest.mark.conformance("LK-01")
 def test_a_lease_is_read_before_it_is_written(lock: LeaseLock, client: Client, namespace: str) -> None:
-    """An update of what was never seen could be of anybody's record; and there is nothing to tell about."""
+    """An update without a read could replace any record; and there is no object for an event."""
     lease_lock(client, namespace, "bob").create(RECORD, timeout=5)
     with pytest.raises(Conflict, match="not read yet"):
         lock.update(RECORD, timeout=5)

@@ -99,7 +99,7 @@ def test_the_rest_of_the_object_is_kept(client: Client, namespace: str, lock_typ
 def test_another_s_record_is_never_replaced(
     client: Client, namespace: str, lock_type: Legacy, kind: str
 ) -> None:
-    """Not by who has not seen it, nor where the object is gone."""
+    """Not by a candidate that has not seen it, nor where the object is gone."""
     lock = lock_type(client, namespace, LEASE, identity="ada")
     lock.create(RECORD, timeout=5)
     other = lock_type(client, namespace, LEASE, identity="bob")
@@ -287,7 +287,7 @@ def test_a_watch_of_what_is_no_record_backs_off(api_server: ApiServer, namespace
         raise ValueError(f"no record in {found['kind']}")
 
     class Pauses(threading.Event):
-        """Tells the watch that it is closed in its seventh pause."""
+        """Reports the watch as closed in its seventh pause."""
 
         seconds: ClassVar[list[float]] = []
 

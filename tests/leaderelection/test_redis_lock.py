@@ -128,7 +128,7 @@ def test_the_watch_outlives_what_is_no_record(
 
 
 def looks_of(connection: Connection) -> int:
-    """Return how often anybody looked at a record."""
+    """Return how many times a record was looked at, by all clients."""
     calls = re.search(rb"cmdstat_hmget:calls=(\d+)", connection.execute("INFO", "commandstats"))
     return int(calls[1]) if calls else 0
 
@@ -190,7 +190,7 @@ def test_a_lost_record_changes_no_leader(enter: Enter, connection: Connection) -
 
 
 def test_a_record_that_went_back_ends_the_term_of_the_other(enter: Enter, connection: Connection) -> None:
-    """As by a failover to a replica that had not heard of the last leader; the next epoch is greater."""
+    """As by a failover to a replica without the last leader's record; the next epoch is greater."""
     ada = enter("ada").lead()
     old = connection.execute("HGETALL", KEY)
     ada.end()

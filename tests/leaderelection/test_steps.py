@@ -1,4 +1,4 @@
-"""What an elector asks of its lock, call by call, and what it tells; in memory, where each call can fail."""
+"""What an elector asks of its lock, call by call, and its callbacks; in memory, where each call can fail."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -336,7 +336,7 @@ def test_who_may_take_a_record_that_is_there(enter: Enter, holder: str, *, waits
 
 @pytest.mark.conformance("LE-08", "LE-09")
 def test_a_renewal_starts_the_wait_anew(enter: Enter) -> None:
-    """Whatever time it says: what counts is that the record is another one."""
+    """Its time does not matter: the record has to be another one."""
     lock = FakeLock("ada")
     lock.record = LeaderElectionRecord(holder_identity="bob", lease_duration=15.0)
     ada = enter(lock).follow()
