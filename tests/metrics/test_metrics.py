@@ -1,4 +1,4 @@
-"""What a queue tells of itself: client-go's metrics of a workqueue, and those of a queue that many share."""
+"""A queue's metrics: client-go's of a workqueue, and those of a queue that many share."""
 
 from collections.abc import Iterator
 
@@ -150,8 +150,8 @@ def test_depth_counts_waiting_items_and_each_state_has_its_gauge(scene: Scene) -
 
 
 @pytest.mark.conformance("MX-01")
-def test_a_handle_that_was_shut_down_tells_no_gauges(scene: Scene) -> None:
-    """No process looks into Redis for it any more, however much time passes."""
+def test_a_handle_that_was_shut_down_exposes_no_gauges(scene: Scene) -> None:
+    """No process looks into Redis for it any more, even after an hour."""
     scene.queue.add("a")
     scene.get()
     scene.step(1.0)
@@ -311,7 +311,7 @@ def test_an_unreachable_redis_is_reported_and_nothing_else() -> None:
 
 
 def test_a_look_costs_no_more_for_a_longer_queue(scene: Scene) -> None:
-    """The number of commands depends on priorities and claims, not on what waits."""
+    """The number of commands depends on priorities and claims, not on the number of items."""
 
     def commands() -> int:
         info = scene.connection.execute("INFO", "stats").decode()

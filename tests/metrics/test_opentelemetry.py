@@ -99,7 +99,7 @@ def test_several_of_one_provider_keep_the_same_metrics(collected: Collected) -> 
 
 
 def test_gauges_are_read_once_a_collection_until_their_owner_ends(collected: Collected) -> None:
-    """Whatever many gauges there are, an owner that asks Redis asks it once; afterwards not at all."""
+    """An owner with many gauges that asks Redis asks it once; afterwards not at all."""
     looks = []
 
     def read() -> Iterator[Sample]:

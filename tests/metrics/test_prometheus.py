@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: the names, types, labels and buckets that its users know, whatever happens."""
+"""What Prometheus scrapes: the names, types, labels and buckets that its users know, in every case."""
 
 import subprocess
 import sys
@@ -189,7 +189,7 @@ def test_a_gauge_that_fails_costs_no_scrape(scraped: Scraped, caplog: pytest.Log
 
 
 def test_threads_lose_no_count(scraped: Scraped) -> None:
-    """All that several threads tell at the same time is there."""
+    """All that several threads count at the same time is there."""
 
     def tell() -> None:
         for _ in range(500):
