@@ -129,7 +129,7 @@ def test_the_top_level_has_no_more_than_this() -> None:
 
 
 def test_no_two_classes_bear_one_name() -> None:
-    """Who reads a name knows what it means, wherever it stands."""
+    """A name means the same thing in every file."""
     modules = defaultdict(list)
     for path in sorted((ROOT / "distq").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):

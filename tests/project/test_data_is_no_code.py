@@ -1,4 +1,4 @@
-"""What comes from Redis, from the API server or from a key is data: it is not run, and acts upon nothing."""
+"""Text from Redis, from the API server or from a key is data: it is not run, and acts on nothing."""
 
 import ast
 import io
@@ -23,7 +23,7 @@ IMPORTS_BY_NAME = {
     "distq/leaderelection/__init__.py": "names of its own",
     "distq/testing/__init__.py": "names of its own",
 }
-"""Who may import what a text names, and where that text is from."""
+"""Which module may import what a text names, and where that text is from."""
 HOSTILE = [
     "line\n12:00:00 ERROR: forged",
     "line\r12:00:00 forged",
@@ -92,7 +92,7 @@ def test_no_text_forges_a_log_line(text: str) -> None:
     """As a message, a key, an error, a stack, the name of an extra and its value; as text and as JSON."""
     for formatter in (TextFormatter(), JsonFormatter()):
         written = io.StringIO()
-        logger = logging.Logger("distq.test")  # noqa: LOG001 - of its own, whatever runs beside
+        logger = logging.Logger("distq.test")  # noqa: LOG001 - of its own, apart from other loggers
         handler = logging.StreamHandler(written)
         handler.setFormatter(formatter)
         logger.addHandler(handler)

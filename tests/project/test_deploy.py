@@ -28,7 +28,7 @@ def command() -> list[str]:
 
 
 def test_the_base_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command that stands in the kustomization prints the file; run it anew where the two differ."""
+    """The command in the kustomization prints the file; run it anew where the two differ."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(logs, "configure", lambda *_, **__: None)
     printed = CliRunner(env=dict.fromkeys(("DISTQ_REDIS_URL", "KUBECONFIG"), "")).invoke(main, command())

@@ -27,7 +27,7 @@ from tests.support.eventually import eventually
 IMAGE = "distq"
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 SOME_FILE, OTHER_FILE = "/etc/issue", "/etc/issue.net"
-"""What the image has anyway: where nothing can be created, something must be there to mount upon."""
+"""What the image has anyway: where nothing can be created, something must be there to mount on."""
 
 pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 

@@ -1,4 +1,4 @@
-"""Each bound stands in ``distq/redisio/limits.py``, and a test goes beyond it."""
+"""Each bound is in ``distq/redisio/limits.py``, and a test goes beyond it."""
 
 import ast
 import re
@@ -81,7 +81,7 @@ def _bounds_of(test: ast.FunctionDef) -> Iterator[str]:
 
 
 def _numbers_of(file: Path) -> set[str]:
-    """Return the names of a module that stand for whole numbers, and look like bounds; seconds are none."""
+    """Return the names of a module that mean whole numbers, and look like bounds; seconds are none."""
     names = set[str]()
     for line in ast.parse(file.read_text()).body:
         if isinstance(line, ast.Assign):
@@ -102,7 +102,7 @@ def test_a_test_goes_beyond_each_bound() -> None:
 
 
 def test_each_bound_says_what_it_bounds() -> None:
-    """A text stands below it."""
+    """A text is below it."""
     body = ast.parse(LIMITS.read_text()).body
     for line, following in zip(body[1:], [*body[2:], None], strict=True):
         if isinstance(line, ast.Assign):

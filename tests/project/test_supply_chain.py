@@ -1,4 +1,4 @@
-"""What is installed is what somebody chose: locked, with hashes, under licences that ours goes with."""
+"""All that is installed was chosen: locked, with hashes, under licences that ours goes with."""
 
 import json
 import os
