@@ -49,7 +49,7 @@ class LossyProxy(TcpProxy):
         if not self.losing or name is None or reply.startswith(b"-NOSCRIPT"):
             return False
         if name == "heartbeat":
-            call = b""  # it tells the time, so the next one is the repetition
+            call = b""  # it has the time as an argument, so the next one is the repetition
         if call in self._calls:
             self.answered.append(name)
             return False

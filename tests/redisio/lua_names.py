@@ -285,7 +285,7 @@ def declared(text: str) -> tuple[set[str], set[str]]:
 
 
 def shared_names(text_of: dict[str, str]) -> dict[str, tuple[set[str], set[str]]]:
-    """Return what each include reads and sets, in whatever script it is."""
+    """Return the names that each include reads and sets, in all scripts."""
     shared: dict[str, tuple[set[str], set[str]]] = {}
     for file in text_of:
         if file.startswith("include/"):

@@ -1,4 +1,4 @@
-"""No script works for long: whatever is asked for goes in steps, or is refused before Redis is asked."""
+"""No script works for long: any request goes in steps, or is refused before Redis is asked."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ def test_repairs_go_in_steps(measured: Measured, chosen: str) -> None:
 
 @pytest.mark.bound("TURN_LIMIT")
 def test_a_turn_of_many_threads_goes_in_steps(measured: Measured) -> None:
-    """At most 250 settlements and 250 claims a turn, whatever the outcomes and however many ask at once."""
+    """At most 250 settlements and 250 claims a turn, for any outcomes and any number of threads."""
     nothing_comes_back = ItemExponentialFailureRateLimiter(base_delay=60)
     queue = Queue("foos", measured, rate_limiter=nothing_comes_back)
     queue.add(*KEYS[:1000])

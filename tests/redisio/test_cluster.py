@@ -75,7 +75,7 @@ def test_queues_live_on_the_nodes_of_their_slots(cluster: Cluster, connection: C
 def test_a_read_of_many_queues_goes_to_each_node_once(
     cluster: Cluster, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many queues there are; and a slot that has moved costs its own commands a second try."""
+    """Also of many queues; and a slot that has moved costs its own commands a second try."""
     names = [f"queue-{number}" for number in range(30)]
     for name in names:
         Queue(name, connection).add("a")

@@ -257,7 +257,7 @@ def test_streams_of_a_queue_are_apart(stream: StreamStore, connection: Connectio
 
 
 def test_what_is_known_is_read_in_pages(stream: StreamStore) -> None:
-    """However much it is."""
+    """Even if the known set is large."""
     leader = Leader(stream)
     leader.commit("", "5")
     for page in range(3):

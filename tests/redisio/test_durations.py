@@ -1,4 +1,4 @@
-"""Durations as one word: few bytes, exact to a factor of two, whatever is in Redis."""
+"""Durations as one word: few bytes, exact to a factor of two, for any bytes in Redis."""
 
 from math import ceil
 
@@ -59,7 +59,7 @@ def test_a_range_ends_where_the_next_begins(value: float, letter: str) -> None:
 
 
 @given(st.binary() | st.from_regex(rb"([a-z]?[0-9]*)*", fullmatch=True))
-def test_what_cannot_be_read_counts_nothing(word: bytes) -> None:
-    """Whatever bytes they are, there is an answer."""
+def test_a_word_that_cannot_be_read_counts_nothing(word: bytes) -> None:
+    """For any bytes there is an answer."""
     found = Durations.parse(word)
     assert (found.quantile(0.5) is None) == (str(found) == "-")

@@ -131,7 +131,7 @@ def test_a_rate_over_a_time_when_nothing_ran_is_none(past: Past) -> None:
 
 
 def test_a_day_is_kept_by_tens_of_seconds_and_a_week_more_by_five_minutes(past: Past) -> None:
-    """And nothing beyond: the oldest gives way, whatever the queue does."""
+    """And nothing beyond: the oldest gives way on every queue."""
     for _ in range(10 * DAY // 300):
         past.beat(290)
         past.beat(10)
@@ -150,7 +150,7 @@ def test_a_day_is_kept_by_tens_of_seconds_and_a_week_more_by_five_minutes(past: 
 
 
 def test_a_chunk_has_as_many_lines_as_it_has_room_for(past: Past) -> None:
-    """Thirty of ten seconds, however often somebody looks."""
+    """Thirty of ten seconds, with any number of heartbeats."""
     for _ in range(3 * 300 // 3):
         past.beat(3)
     chunks = past.connection.execute("HGETALL", key("history"))

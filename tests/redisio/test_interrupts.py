@@ -1,4 +1,4 @@
-"""An interrupted call leaves no connection half made: whatever breaks off, the next call is as any other."""
+"""An interrupted call leaves no connection half made: after any interruption the next call works as ever."""
 
 import gc
 import subprocess

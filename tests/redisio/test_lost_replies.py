@@ -63,7 +63,7 @@ class Scene:
         self.through.close()
 
     def view(self) -> list[Any]:
-        """Return all that there is but for who holds it, to the ms."""
+        """Return all that there is except the holders, to the ms."""
 
         def shortly(moment: Any) -> Any:
             return None if moment is None else round(moment, 3)
@@ -191,8 +191,10 @@ OPERATIONS: dict[str, tuple[Operation, object, object]] = {
     "fair_by": (lambda scene: Queue("foos", scene.through, fair_by="namespace").add("first"), 0, 0),
     "share": (lambda scene: scene.inspector.fair_by("foos", "namespace"), None, "namespace"),
 }
-"""Each script's operation, what it answers, and what where the reply was lost: there, the counts of the
-others tell what the repetition changed, hence nothing. Turns are answered as the first time."""
+"""Each script's operation, its answer, and its answer where the reply was lost: there, the counts of the
+
+others count the changes of the repetition, so nothing. Turns are answered as the first time.
+"""
 
 
 def test_each_script_is_meant() -> None:

@@ -214,8 +214,8 @@ def test_what_stays_is_listed_once_while_others_come_and_go(scene: Scene) -> Non
 # Commits
 
 
-def test_what_is_newer_stays(scene: Scene) -> None:
-    """By length, then by digits, however long; of the same version the later one counts."""
+def test_a_newer_version_stays(scene: Scene) -> None:
+    """By length, then by digits, also of long versions; of the same version the later one counts."""
     scene.commit("101", pod("a/one", "100000000000000000000001", "web"))
     scene.commit("102", pod("a/one", "100000000000000000000000", "db"), pod("a/two", "6", "db"))
     assert scene.versions()["a/one"] == "100000000000000000000001"
@@ -349,7 +349,7 @@ def test_an_own_write_does_not_go_to_the_stream_of_another_watch(scene: Scene, r
 
 
 def test_an_own_write_goes_to_the_stream_of_its_watch(scene: Scene) -> None:
-    """Whatever else its leader reports."""
+    """Other texts in its leader's report do not matter."""
     scene.commit("101", about=CACHED | {"watch": "v1/Secret", "error": 'a "watch": "v1/Pod"'})
     assert scene.cache.wrote([pod("a/new", 105)], watch="v1/Secret")
     assert "a/new" in scene.versions()
@@ -526,8 +526,8 @@ def test_a_key_of_a_wrong_type_is_named_and_nothing_is_written(scene: Scene, str
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_what_cannot_be_read_is_the_api_servers_to_tell(scene: Scene, text: bytes) -> None:
-    """It is there without its bytes; the next event of the object mends it, and nothing else suffers."""
+def test_an_unreadable_object_is_left_to_the_api_server(scene: Scene, text: bytes) -> None:
+    """It is there without its bytes; the next event of the object fixes it, and nothing else suffers."""
     scene.raw("HSET", "cache", "a/one", text)
     found = scene.cache.get("a/one")
     assert found is not None
@@ -544,7 +544,7 @@ def test_what_cannot_be_read_is_the_api_servers_to_tell(scene: Scene, text: byte
 
 @pytest.mark.parametrize("text", TEXTS)
 def test_terms_that_cannot_be_read_hide_no_object(scene: Scene, text: bytes) -> None:
-    """The index finds it as before; the next event of the object mends them."""
+    """The index finds it as before; the next event of the object fixes them."""
     scene.raw("HSET", "terms", "a/one", text)
     assert (scene.versions()["a/one"], scene.owned_by("web")) == ("7", ["a/one", "a/two"])
     assert [*contents.findings(scene.connection)] == [
@@ -557,7 +557,7 @@ def test_terms_that_cannot_be_read_hide_no_object(scene: Scene, text: bytes) -> 
 
 
 def test_odd_members_and_names_stop_no_reader(scene: Scene) -> None:
-    """Whatever somebody else wrote into the structures."""
+    """A foreign program may have written any bytes into the structures."""
     for place, member in enumerate(MEMBERS):
         scene.raw("HSET", "cache", member, TEXTS[place])
         for term in (b"all", b"gone", b'["owner","web"]'):

@@ -1,4 +1,4 @@
-"""Plain reads of a queue: right for whatever it holds, in round trips that do not depend on it."""
+"""Plain reads of a queue: right for any contents, in round trips that do not depend on them."""
 
 import random
 
@@ -71,7 +71,7 @@ def test_an_error_reply_is_raised_and_leaves_the_connection_usable(counting: Cou
 def test_the_head_of_each_priority_is_found_in_five_round_trips(
     connection: Connection, counting: CountingConnection, priorities: int, round_trips: int
 ) -> None:
-    """However many there are and however they are spread, the highest and the lowest possible included."""
+    """In any number and spread of priorities, the highest and the lowest possible included."""
     dice, queue = random.Random(priorities), Queue("foos", connection)
     chosen = [900, -900, *dice.sample(range(-899, 899), 1797)][:priorities]
     expected: dict[int, int] = {}

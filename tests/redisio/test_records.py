@@ -27,7 +27,7 @@ def _order(priority: int, since: int) -> float:
 
 @given(priorities, times)
 def test_an_order_holds_priority_and_time_exactly(priority: int, since: int) -> None:
-    """To the µs, whatever the priority; as a number, and as the text that Redis keeps."""
+    """To the µs, at any priority; as a number, and as the text that Redis keeps."""
     score = _order(priority, since)
     assert decode_order(score) == (priority, since)
     assert decode_order(b"%.17g" % score) == (priority, since)
@@ -111,7 +111,7 @@ def test_failures_are_read(text: bytes, failure: FailureRecord) -> None:
 
 
 def test_streams_are_read() -> None:
-    """Whatever is said about them."""
+    """With any report of their leaders."""
     about = {"leader": "a b", "lag": None}
     text = f"12 5~r1:3 b-7 {json.dumps(about)}".encode()
     assert StreamRecord.parse(text) == StreamRecord("12", "5~r1:3", "b-7", about)

@@ -236,7 +236,7 @@ def test_a_user_may_do_what_its_role_does_and_nothing_else(
         used |= commands_run(connection)
     assert denied(connection) == (TRIED if role == "viewer" else set())
     granted = ROLES[role].granted()
-    words = any("|" in command for command in used)  # which Redis 6.2 does not tell apart
+    words = any("|" in command for command in used)  # which Redis 6.2 does not distinguish
     assert {command if words else command.partition("|")[0] for command in granted} == used
     admin.close()
 

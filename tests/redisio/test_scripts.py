@@ -1,4 +1,4 @@
-"""What every script keeps to, whatever it does: its inputs, its keys, all or nothing, once or twice."""
+"""The rules of every script: its inputs, its keys, all or nothing, once or twice."""
 
 import contextlib
 import random
@@ -242,7 +242,7 @@ def full(populated: Populated) -> Iterator[Populated]:
 
 @pytest.mark.parametrize("script", ["add", "add_after", "commit", "trace"])
 def test_full_memory_refuses_more_work(full: Populated, script: str) -> None:
-    """Producers hear it, and nothing has changed."""
+    """Producers get an error, and nothing has changed."""
     before = full.dumps()
     with pytest.raises(RedisRefused, match="is full"):
         full.run(script, **full.inputs(script))
@@ -251,7 +251,7 @@ def test_full_memory_refuses_more_work(full: Populated, script: str) -> None:
 
 @pytest.mark.parametrize("script", sorted({*SCRIPTS} - {"add", "add_after", "commit", "trace"}))
 def test_full_memory_lets_work_be_done(full: Populated, script: str) -> None:
-    """Whatever drains the queue still goes, from a handle that was not there before, too."""
+    """Every script that drains the queue still works, also from a new handle."""
     inputs = full.inputs(script)
     before = full.dumps()
     full.store = type(full.store)(full.connection, "foos", "pods")
@@ -338,7 +338,7 @@ def test_scripts_that_the_server_forgot_are_loaded_again(populated: Populated) -
 
 
 def test_a_queue_of_a_newer_layout_is_refused(connection: Connection) -> None:
-    """Whatever is called, one line says so and nothing is written."""
+    """For every call, one line reports this and nothing is written."""
     connection.execute("HSET", key("meta"), "layout", 2)
     store = QueueStore(connection, "foos")
     with pytest.raises(LayoutTooNew, match=r'queue "foos" has layout 2: .* Upgrade distq here') as caught:
@@ -432,7 +432,7 @@ def test_max_of(populated: Populated) -> None:
 
 
 def test_max_of_charges_each(populated: Populated) -> None:
-    """A bucket that is not the slowest loses its token all the same."""
+    """A bucket that is not the slowest loses its token nevertheless."""
     delays = Delays(populated, "fixed 500000 bucket 1 2 maxof 2")
     assert delays("one", 3) == [500, 500, 1000]
 
@@ -453,7 +453,7 @@ def test_bucket_begins_full_and_goes_into_debt(populated: Populated) -> None:
 
 
 def test_bucket_fills_up_to_its_burst(populated: Populated) -> None:
-    """A long pause gives no more."""
+    """A long pause does not raise the limit."""
     delays = Delays(populated, "bucket 10 2")
     assert delays("one", 3) == [0, 0, 100]
     assert delays("one", 3, after=3_600_000_000) == [0, 0, 100]

@@ -100,7 +100,7 @@ def is_resumed(inspector: Inspector) -> bool:
 
 
 def test_a_primary_that_does_not_know_its_end_yet_is_left(settled: Sentinels) -> None:
-    """It goes on taking writes, which are lost, until the Sentinels tell it some ten seconds later."""
+    """It goes on taking writes, which are lost, until the Sentinels demote it some ten seconds later."""
     connection = Connection(settled.url)
     queue = Queue("foos", connection)
     queue.add("before")

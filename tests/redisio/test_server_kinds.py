@@ -73,7 +73,7 @@ def sentinel(redis_server: EmbeddedValkey, tmp_path: Path) -> Iterator[EmbeddedV
 
 
 def answers(port: int) -> bool:
-    """Return whether somebody listens there."""
+    """Return whether a program listens there."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -61,7 +61,7 @@ def test_an_interrupt_wakes(connection: Connection, sleeper: Sleeper) -> None:
 
 
 def test_an_interrupt_before_the_sleep_wakes_once(sleeper: Sleeper) -> None:
-    """It is not lost, counts once however often it was given, and costs no patience."""
+    """It is not lost, counts once even if it was given twice, and costs no patience."""
     for _ in range(30):
         sleeper.interrupt()
         sleeper.interrupt()
@@ -109,7 +109,7 @@ def test_tokens_are_left_to_others_by_who_does_not_listen(connection: Connection
 
 
 def test_a_server_that_dies_meanwhile_does_not_hold_the_sleeper(redis_server: EmbeddedValkey) -> None:
-    """It wakes within about a second, so that the next turn tells its caller; and sleeps again later."""
+    """It wakes within about a second, so that the next turn fails at its caller; and sleeps again later."""
     server = EmbeddedValkey(server=redis_server._server).start()
     connection = Connection(server.url)
     sleeper = Sleeper(connection, WAKE)

@@ -46,7 +46,7 @@ def test_replies_are_those_of_the_reads_one_by_one(filled: Connection) -> None:
 
 @pytest.mark.bound("READS_AT_ONCE")
 def test_the_reads_are_one_command(filled: Connection, redis_server: EmbeddedValkey) -> None:
-    """However many they are, up to a thousand; what is more goes into another."""
+    """Up to a thousand of them; the others go into another."""
     snapshots = Snapshots(filled)
     snapshots.pipeline(READS)
     for number, commands in ((len(READS), 1), (READS_AT_ONCE, 1), (READS_AT_ONCE + 1, 2)):
@@ -57,7 +57,7 @@ def test_the_reads_are_one_command(filled: Connection, redis_server: EmbeddedVal
 
 
 def test_a_wrong_type_is_said_as_ever(filled: Connection) -> None:
-    """A key that somebody else made something else is a typed error, by script or without."""
+    """A key of another type, by a foreign program, is a typed error, by script or without."""
     filled.execute("SET", "distq:{foos}:dead", "text")
     errors = []
     for way in (Snapshots(filled), filled):
@@ -68,10 +68,10 @@ def test_a_wrong_type_is_said_as_ever(filled: Connection) -> None:
 
 
 @pytest.mark.parametrize("by_script", [True, False])
-def test_a_refusal_can_stand_where_its_reply_would(
+def test_a_refusal_can_take_the_place_of_its_reply(
     filled: Connection, redis_server: EmbeddedValkey, by_script: bool
 ) -> None:
-    """All other replies are there, and what mends the key is said; by script that takes no command more."""
+    """All other replies are there, and the error has the key's fix; by script without a further command."""
     dead = "distq:{foos}:dead"
     filled.execute("SET", dead, "text")
     reads = [READS[0], ("ZCARD", dead), *READS[1:], ("ZRANGE", dead, 0, -1)]
@@ -90,7 +90,7 @@ def test_a_refusal_can_stand_where_its_reply_would(
 
 @pytest.fixture
 def viewer(connection: Connection, redis_server: EmbeddedValkey) -> Iterator[Connection]:
-    """Log in as who may run no script."""
+    """Log in as a user without the right to run scripts."""
     connection.execute(*user_of(["viewer"], prefix="distq", queues=["foos"]).split())
     settings = Settings(redis_username="distq-viewer", redis_password="PASSWORD")
     limited = Connection(redis_server.url, settings=settings)

@@ -72,8 +72,8 @@ def test_a_call_that_changes_nothing_is_traced_too(populated: Populated) -> None
     assert (zombie.reply, former.reply) == (b"LOST", [b"FENCED", b"7"])
 
 
-def test_an_entry_says_what_else_came_about(populated: Populated) -> None:
-    """A turn names the items whose delay ended, and those of sessions that are no more."""
+def test_an_entry_has_the_other_effects_of_its_call(populated: Populated) -> None:
+    """A turn names the items whose delay ended, and those of sessions that have ended."""
     mine = populated.session
     other = populated.open("other")
     populated.run("close", session=mine, worker="")
@@ -90,7 +90,7 @@ def test_an_entry_says_what_else_came_about(populated: Populated) -> None:
     [b"caf\xe9", b"\x00\x1f\x7f", 'quote" back\\slash / \u20ac \U0001f600'.encode(), b"\xed\xa0\x80{}"],
 )
 def test_bytes_that_are_no_text_come_back_as_they_were(store: QueueStore, item: bytes) -> None:
-    """Whatever somebody put there."""
+    """For any bytes of a foreign program."""
     switch_on(store, seconds=60)
     add(store, item)
     *_, last = entries(store)
@@ -135,7 +135,7 @@ def test_a_trace_is_bounded(store: QueueStore) -> None:
 
 
 def test_a_trace_that_cannot_be_written_ends(store: QueueStore) -> None:
-    """The queue goes on: somebody wrote something else in its place."""
+    """The queue goes on: a foreign program wrote another type in its place."""
     switch_on(store, seconds=60)
     store.connection.execute("SET", store.key("trace"), "by hand")
     add(store, "a", "b")
@@ -174,7 +174,7 @@ def test_what_another_version_noted_is_an_entry_of_nothing(store: QueueStore) ->
 
 @pytest.mark.bound("TRACE_BYTES")
 def test_a_trace_takes_no_more_bytes_than_it_may(store: QueueStore) -> None:
-    """Whatever the sizes of its entries: what is kept is the newest, and at least half of what may be."""
+    """With entries of any sizes: the newest are kept, and at least half of the limit is used."""
     most = 100_000
     switch_on(store, seconds=60, limit=100_000, max_bytes=most)
     for length in (900, 1, 400):
