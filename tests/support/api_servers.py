@@ -91,7 +91,7 @@ class RealApiServer(KubeApiServer):
     def __init__(self, assets: Path, *, progress_notify: bool = True, flags: Sequence[str] = ()) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="distq-apiserver-")
         self.outsider_token = secrets.token_urlsafe(16)
-        """Of a user who may do nothing but discovery."""
+        """Of a user without rights beyond discovery."""
         super().__init__(
             assets,
             Path(self._folder.name),

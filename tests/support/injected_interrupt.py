@@ -33,7 +33,7 @@ class Interrupt:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Count no more."""
+        """Stop counting."""
         sys.settrace(None)
         gc.enable()
         self._before.clear()  # what the interrupted frames held is free from here on

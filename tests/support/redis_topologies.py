@@ -107,7 +107,7 @@ class Sentinels:
             guard=self._guard,
         ).start()
         self.servers[server.port] = server
-        if "password" in self._client_options:  # what waits for it to start has none
+        if "password" in self._client_options:  # the connection that waits for its start has none
             raw(server.port)("CONFIG", "SET", "requirepass", self._client_options["password"])
         return server.port
 

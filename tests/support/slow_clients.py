@@ -1,4 +1,4 @@
-"""Clients that never finish what they ask, a byte at a time: a broken network, or somebody who means it."""
+"""Clients that never finish what they ask, a byte at a time: a broken network, or an attacker."""
 
 import contextlib
 import resource
