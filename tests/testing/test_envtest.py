@@ -65,7 +65,7 @@ def test_they_are_built_once(tmp_path: Path, programs: str) -> None:
 
 
 def test_a_build_that_fails_leaves_nothing(tmp_path: Path, programs: str) -> None:
-    """It says what failed, and Go's own output says why."""
+    """It names the failed step, and Go's own output has the cause."""
     done = run(KUBEBUILDER_ASSETS=None, HOME=str(tmp_path), PATH=programs, FAILS="yes")
     assert (done.returncode, done.stdout) == (1, "")
     assert "no space left\nError: no envtest: go build ended with 1. See its output above." in done.stderr

@@ -1,4 +1,4 @@
-"""What ``distq.testing`` shows to who looks for it."""
+"""What ``distq.testing`` shows to a user who looks into it."""
 
 import distq.testing
 

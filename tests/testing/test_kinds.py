@@ -56,7 +56,7 @@ def test_the_schemas_are_those_that_the_real_server_publishes(api_server: ApiSer
 @on_both
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_fields_of_a_wrong_type_get_the_same_errors(twins: Twins, kind: str, namespace: str) -> None:
-    """By their path and what is found there; some types have names in Go that no schema tells."""
+    """By their path and the value there; some types have names in Go that no schema has."""
     path = collection(resource_of(kind), namespace)
     for change, web in wrong_types(sample(kind, namespace)):
         real, emulated = twins.ask("POST", path, web, dryRun="All")

@@ -66,7 +66,7 @@ def test_server_side_apply(kubectl: Kubectl) -> None:
 
 
 def test_a_watch(kubectl: Kubectl, api: Api, config_maps: str) -> None:
-    """Get --watch prints what is there and what comes, until its time is up."""
+    """Get --watch prints the present objects and the next events, until its time is up."""
     api.create(config_maps, config_map("web"))
     watch = ("get", "cm", "web", "--watch", "--request-timeout=2s", "-o", "name")
     assert kubectl(*watch) == "configmap/web"

@@ -105,7 +105,7 @@ def test_absent_objects_and_resources_are_not_found(api: Api, config_maps: str, 
 def test_versions_are_one_sequence_over_all_kinds(
     api: Api, config_maps: str, leases: str, widgets: str
 ) -> None:
-    """Each write's version is above all earlier ones, whatever the kind."""
+    """Each write's version is above all earlier ones, for any kinds."""
     versions = [
         version_of(api.create(config_maps, config_map("a"))),
         version_of(api.create(leases, lease("a"))),

@@ -83,7 +83,7 @@ def test_a_second_run_sees_what_happened_between(sandbox: Sandbox) -> None:
 
 
 def test_a_deletion_that_comes_late_is_waited_for(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No list shows it: what was handed over and is no more has a deletion on its way."""
+    """No list shows it: an object that was handed over and no longer exists has a deletion on its way."""
     seen: list[tuple[str, bool]] = []
 
     def look(request: Request) -> None:
@@ -161,7 +161,7 @@ def test_an_object_that_a_predicate_fails_on_ends_it(sandbox: Sandbox) -> None:
 def test_a_reconcile_that_fails_ends_it_at_once_with_its_own_error(
     sandbox: Sandbox, kind: str, error: BaseException
 ) -> None:
-    """Whatever kind of failure it is, dead or delayed; the traceback shows the line that raised it."""
+    """Any kind of failure, dead or delayed; the traceback shows the line that raised it."""
 
     def reconcile(request: Request) -> None:
         raise error
@@ -184,7 +184,7 @@ def test_a_reconcile_that_fails_ends_it_at_once_with_its_own_error(
 
 
 def test_a_reconcile_that_takes_too_long_fails_by_its_timeout(sandbox: Sandbox) -> None:
-    """What no function raised is a failure all the same."""
+    """It is a failure nevertheless, although no function raised it."""
 
     async def sleep(request: Request) -> None:
         await asyncio.sleep(600)
@@ -199,7 +199,7 @@ def test_a_reconcile_that_takes_too_long_fails_by_its_timeout(sandbox: Sandbox) 
 def test_no_reconcile_begins_after_the_failure_that_ends_the_run(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However soon its next attempt is due, and however long the end takes."""
+    """Even if its next attempt is due soon, and the end takes long."""
     stop = Manager.stop
     monkeypatch.setattr(Manager, "stop", lambda manager: threading.Timer(0.2, stop, [manager]).start())
     attempts: list[int] = []
@@ -481,7 +481,7 @@ def _map(name: str, app: str = "mine") -> dict[str, object]:
 def test_a_server_that_there_is_not_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """By its name, or with where its programs were looked for."""
     with pytest.raises(ConfigError, match="bad server"):
-        Sandbox(server="minikube")  # type: ignore[arg-type]  # what somebody may try
+        Sandbox(server="minikube")  # type: ignore[arg-type]  # a value that a user may try
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
     with pytest.raises(ConfigError, match="KUBEBUILDER_ASSETS"), Sandbox(server="kube-apiserver"):
         pass

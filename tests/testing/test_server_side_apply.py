@@ -149,7 +149,7 @@ def test_containers_and_ports_of_built_in_kinds_merge(twins: Twins, namespace: s
 
 
 def test_a_list_that_an_apply_empties_is_still_managed(twins: Twins, deployments: str) -> None:
-    """By who created it, although nothing of it is left to see: to fill it again is a conflict."""
+    """By its creator, although nothing of it is left to see: to fill it again is a conflict."""
 
     def body(name: str, *variables: str) -> Answer:
         whole = deployment("web", **{name: "web"})
@@ -179,8 +179,10 @@ def test_a_custom_list_that_somebody_manages_is_not_emptied(twins: Twins, gadget
     assert conflicts(ada.apply(replicas=11, force=True)) == ["spec.map", "spec.replicas", "spec.replicas"]
 
 
-def test_who_creates_an_object_manages_what_its_fields_are_in(twins: Twins, deployments: str) -> None:
-    """A container stays that somebody else applies and leaves out again."""
+def test_the_creator_of_an_object_manages_the_elements_that_its_fields_are_in(
+    twins: Twins, deployments: str
+) -> None:
+    """A container stays that another manager applies and leaves out again."""
     applied = {"content_type": APPLY, "fieldManager": "ada", "force": "true"}
     twins.agree("POST", deployments, deployment("web", web="web:1"), fieldManager="bob")
     twins.agree("PATCH", f"{deployments}/web", deployment("web", web="web:1"), **applied)

@@ -26,7 +26,7 @@ def test_specs_are_pruned_completed_or_refused_alike(twins: Twins, gadgets: str)
 
 @pytest.mark.parametrize("spec", ["text", [], 1])
 def test_a_spec_of_the_wrong_type_is_refused_alike(twins: Twins, gadgets: str, spec: Any) -> None:
-    """As a type, whatever it holds, and because no Scale finds its replicas there."""
+    """As a type, with any contents, and because no Scale finds its replicas there."""
     assert causes(twins.agree("POST", gadgets, gadget(spec=spec))) == [".spec.replicas", "spec"]
 
 

@@ -173,7 +173,7 @@ def test_a_status_is_shown_alike(
 
 @on_both
 def test_an_event_is_shown_alike(twins: Twins, namespace: str) -> None:
-    """About what, how often, and by whom."""
+    """Its object, its count, and its source."""
     path = f"/api/v1/namespaces/{namespace}/events"
     about = {"kind": "Pod", "name": "web", "namespace": namespace, "fieldPath": "spec.containers{web}"}
     occurred = {"reason": "Failed", "message": " no \n", "type": "Warning", "count": 3}
@@ -283,5 +283,5 @@ DURATIONS = {
 
 @pytest.mark.parametrize("seconds", DURATIONS)
 def test_durations_have_two_or_three_figures(seconds: float) -> None:
-    """As kubectl tells them."""
+    """As kubectl prints them."""
     assert human_duration(seconds) == DURATIONS[seconds]

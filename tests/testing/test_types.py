@@ -214,7 +214,7 @@ def test_status_writes_of_built_in_kinds_take_metadata_along(
 
 
 def test_status_writes_of_custom_resources_leave_metadata(api: Api, widgets: str) -> None:
-    """Whatever it says."""
+    """With any metadata in the write."""
     api.create(widgets, widget("web"))
     patched = api.merge(f"{widgets}/web/status", {"metadata": {"labels": {"a": "b"}}, "status": {"ok": 1}})
     assert "labels" not in patched["metadata"]

@@ -72,7 +72,7 @@ def test_owners_are_one_controller_and_others(
 def test_fields_that_a_kind_does_not_select_by_are_refused(
     twins: Twins, namespace: str, resource: str, selector: str
 ) -> None:
-    """Whatever other kinds select by."""
+    """Other kinds may have them."""
     version, plural = resource.split()
     answer = twins.ask("GET", f"/{version}/namespaces/{namespace}/{plural}", fieldSelector=selector)
     assert answer[0].get("code") == answer[1].get("code")

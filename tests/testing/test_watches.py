@@ -47,7 +47,7 @@ def test_a_watch_resumes_after_its_version(api: Api, config_maps: str) -> None:
 def test_a_watch_is_asked_for_in_many_ways(
     api: Api, api_server: ApiServer, config_maps: str, text: str
 ) -> None:
-    """Older kubernetes packages say True; whatever does not say no is yes."""
+    """Older kubernetes packages say True; every value that does not say no is yes."""
     api.create(config_maps, config_map("web"))
     with api_server.client().stream(config_maps, query={"watch": text}, read_timeout=60) as stream:
         assert msgspec.json.decode(next(iter(stream)))["type"] == "ADDED"
@@ -112,7 +112,7 @@ def test_the_last_finalizer_ends_in_one_delete(api: Api, config_maps: str) -> No
 
 
 def test_initial_events_come_in_key_order(api: Api, config_maps: str) -> None:
-    """The whole state, whatever its versions, then a marked bookmark at or above all of them."""
+    """The whole state, with any versions, then a marked bookmark at or above all of them."""
     for name in ("c", "a", "b"):
         api.create(config_maps, config_map(name))
     events = api.watch(config_maps, 4, allowWatchBookmarks="true", **LIST_FIRST)

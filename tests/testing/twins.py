@@ -45,7 +45,7 @@ class Twins:
         """Return whether both take a request, after checking that they keep the same, or refuse alike.
 
         Codes are compared, not the reasons: one of the servers may find more of them, and some types have
-        names in Go that no schema tells. With ``if_taken`` only what the real one takes is compared.
+        names in Go that no schema has. With ``if_taken`` only what the real one takes is compared.
         """
         real, emulated = self.ask(method, path, body, **query)
         codes = [each.get("code") if each.get("kind") == "Status" else None for each in (real, emulated)]
