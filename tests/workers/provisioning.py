@@ -185,7 +185,7 @@ class Play:
         self._sandbox.run_until_idle(self.controller.claims, self.controller.volumes, **options)
 
     def retry(self) -> None:
-        """Let it do what is to be done, and try again what fails."""
+        """Let it do its work, and try failed steps again."""
         self.run(on_failure="retry")
 
     def fail(self) -> BaseException | None:

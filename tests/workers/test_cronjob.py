@@ -264,7 +264,7 @@ def test_a_condition_says_that_a_run_was_missed(play: Callable[..., Play]) -> No
 
 
 def test_a_schedule_is_in_the_time_zone_of_the_spec(play: Callable[..., Play]) -> None:
-    """At noon in Apia, whatever UTC says; a Job's name and the status are in UTC."""
+    """At noon in Apia, not in UTC; a Job's name and the status are in UTC."""
     noon = play(schedule="0 12 * * *", timeZone="Pacific/Apia")
     run = (noon.created + timedelta(days=1)).astimezone(ZoneInfo("Pacific/Apia")).replace(hour=12, minute=0)
     noon.run(minutes=(run - noon.created).total_seconds() // MINUTE)

@@ -47,7 +47,7 @@ def test_the_example_gets_its_directory(sandbox: Sandbox, tmp_path: Path) -> Non
 
 
 def test_pods_of_any_user_may_write(tmp_path: Path) -> None:
-    """Whatever the umask of the provisioner is."""
+    """With any umask of the provisioner."""
     HostPathProvisioner(tmp_path).provision(OPTIONS)
     assert (tmp_path / OPTIONS.pv_name).stat().st_mode & 0o777 == 0o777
 
@@ -73,7 +73,7 @@ def test_a_directory_that_cannot_be_made_is_a_failure_that_leaves_nothing(tmp_pa
 
 
 def test_the_directories_of_others_are_left_alone(tmp_path: Path) -> None:
-    """A volume says by whom it was made, and only they delete it."""
+    """A volume names its provisioner, and only that one deletes it."""
     volume = volume_of(HostPathProvisioner(tmp_path, "node-1"))
     for other in ("node-2", ""):
         with pytest.raises(IgnoredError):

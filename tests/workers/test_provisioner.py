@@ -148,7 +148,7 @@ def test_a_block_device_needs_a_provisioner_that_makes_some(begin: Callable[...,
 
 
 def test_a_claim_without_its_class_is_tried_when_the_class_comes(begin: Callable[..., Play]) -> None:
-    """It fails, and the new class makes it pending at once, whatever its back-off."""
+    """It fails, and the new class makes it pending at once, after any back-off."""
     early = begin()
     claim = early.claim()
     early.client.delete(STORAGE_CLASS, early.storage_class["metadata"]["name"])
@@ -172,7 +172,7 @@ def test_a_class_of_another_provisioner_parks_the_claim(begin: Callable[..., Pla
 
 
 def test_a_deleted_claim_gets_no_volume(begin: Callable[..., Play]) -> None:
-    """Where nothing was begun nothing is, though a finalizer of somebody else keeps the claim."""
+    """Provisioning does not begin, even though a finalizer of another program keeps the claim."""
     deleted = begin()
     claim = deleted.claim()
     claim = deleted.client.add_finalizer(claim, "example.com/somebody")

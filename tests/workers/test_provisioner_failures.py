@@ -203,7 +203,7 @@ def test_a_back_off_doubles_and_all_of_a_fleet_have_their_turn() -> None:
     ],
 )
 def test_own_finalizers_do_not_end_a_back_off(change: Object, matters: bool) -> None:
-    """Of what changes of a claim only what somebody else means to say makes it pending."""
+    """Finalizers and labels of a claim do not make it pending; a selected node and a deletion do."""
     old = new_claim("fast", "example.com/any")
     new = old | {"metadata": old["metadata"] | change}
     assert CHANGED_CLAIM(Event("update", new, old={"metadata": old["metadata"]})) is matters
@@ -267,7 +267,7 @@ def test_after_the_volume_is_saved(begin: Callable[..., Play], monkeypatch: pyte
 def test_a_volume_that_the_cache_does_not_show_yet_is_no_failure(
     begin: Callable[..., Play], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody else of the same program has just created it."""
+    """Another process of the same program has just created it."""
     twice = begin()
     claim = twice.claim()
     create = Client.create

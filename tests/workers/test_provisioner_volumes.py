@@ -70,7 +70,7 @@ def test_a_volume_that_is_deleted_in_use_stays_until_it_is_released(begin: Calla
 
 
 def test_without_finalizers_there_are_none(begin: Callable[..., Play]) -> None:
-    """One of before is removed, and a volume whose object somebody deletes is left in the storage."""
+    """An earlier one is removed, and a volume whose object a user deletes is left in the storage."""
     without = begin(add_finalizer=False)
     claim = without.bound()
     volume = without.volume(claim)
@@ -126,7 +126,7 @@ def test_a_provisioner_may_guard_its_volumes(begin: Callable[..., Play]) -> None
 def test_what_is_so_now_decides_a_deletion(
     begin: Callable[..., Play], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody retains the volume in the moment in which it is looked at: it stays."""
+    """A user retains the volume in the moment in which it is looked at: it stays."""
     saved = begin()
     claim = saved.bound()
     saved.kubernetes.release(claim)
