@@ -27,7 +27,7 @@ class Usage:
 
 
 class Child:
-    """A program that prints "ready", waits for a line, and tells what it does; a context manager."""
+    """A program that prints "ready", waits for a line, and prints what it does; a context manager."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class Child:
         return DistqError(f"{' '.join(self._command[:4])} ... {how}: {reason}")
 
     def heard(self) -> list[tuple[str, float]]:
-        """Return the names that it told of so far, and when on the monotonic clock it heard of each."""
+        """Return the names that it printed so far, and when on the monotonic clock it received each."""
         with self._changed:
             told = [line.split() for line in self.said if line.startswith("heard ")]
         return [(name, float(at)) for _, name, at in told]

@@ -1,7 +1,7 @@
 """A cluster to measure in: the one of KUBECONFIG, or a kube-apiserver and etcd of its own.
 
-Pods come in a namespace that nobody else uses and that is removed afterwards. No scheduler takes them,
-so that nothing runs, whatever the cluster.
+Pods come in a namespace that no other program uses and that is removed afterwards. No scheduler takes them,
+so that nothing runs, in any cluster.
 """
 
 import os
@@ -105,7 +105,7 @@ class Pods:
     def change(self, events: int) -> "Backlog":
         """Change an annotation of one Pod after another; return as much of that as can still be watched.
 
-        An API server keeps as many events as it thinks that somebody may want, which depends on their pace.
+        An API server keeps as many events as it expects watches to need, which depends on their pace.
         """
         names = (self.names[number % len(self.names)] for number in range(events))
         begins: list[Backlog] = []

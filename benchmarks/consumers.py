@@ -33,7 +33,7 @@ HEARTBEAT = 10.0
 
 
 def say(*words: object) -> None:
-    """Tell who started this process."""
+    """Print words for the process that started this one."""
     print(*words, flush=True)
 
 

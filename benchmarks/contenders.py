@@ -53,7 +53,7 @@ class Contender:
         return self._player("add", url)
 
     def works(self, url: str, items: int) -> Child:
-        """Return a process that works, and tells how long so many items took."""
+        """Return a process that works, and prints how long so many items took."""
         return self._player("work", url, items)
 
     def _player(self, role: str, url: str, *more: object) -> Child:

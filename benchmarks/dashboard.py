@@ -108,7 +108,7 @@ def _commands(server: Server, look: object) -> int:
 
 
 def _requeue_all(server: Server, keys: int) -> Iterator[Row]:
-    """Requeue all dead items while somebody pings; three times: a busy machine keeps it waiting, too."""
+    """Requeue all dead items during pings; three times: a busy machine delays pings, too."""
     inspector = Inspector(server.connection)
     url = f"redis://{server.connection.address}/0"
     took, idle, busy = [], [], []

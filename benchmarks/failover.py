@@ -1,9 +1,9 @@
 """What a change of leaders costs the API server and the queue: python -m benchmarks.failover.
 
-A leader lists custom objects and goes; while nobody leads, some are changed, deleted and added. The next
-one resumes the watch, or finds it refused, because the definition of the resource changed. What it asks
-the API server is counted, and what it enqueues is compared with what happened. Then takeovers are timed,
-see ``benchmarks.takeover``.
+A leader lists custom objects and goes; without a leader, some are changed, deleted and added. The next
+one resumes the watch, or finds it refused, because the definition of the resource changed. Its requests to
+the API server are counted, and the keys that it enqueues are compared with the changes. Then takeovers are
+timed, see ``benchmarks.takeover``.
 """
 
 import json
@@ -43,7 +43,7 @@ QUEUE = "failover"
 WRITERS = 6
 TIMEOUT = 600.0
 MISSED = 0.01
-"""What part of the objects changes while nobody leads; of that, a fifth is deleted and a fifth added."""
+"""The part of the objects that changes without a leader; of that, a fifth is deleted and a fifth added."""
 
 
 class CountingClient(Client):
@@ -69,7 +69,7 @@ class CountingClient(Client):
 
 @dataclass(frozen=True)
 class Missed:
-    """The names of the objects to which something happened while nobody led."""
+    """The names of the objects that changed without a leader."""
 
     changed: set[str]
     deleted: set[str]
@@ -221,7 +221,7 @@ class Bench:
         return seconds, enqueued
 
     def hand_over(self, events: int, *, resumable: bool) -> Handover:
-        """Let things happen while nobody leads, and then somebody."""
+        """Make changes without a leader, and then start one."""
         missed = self._widgets.miss(events)
         if not resumable:
             self._widgets.forget_versions()

@@ -115,7 +115,7 @@ def _lead(kubeconfig: str, watch: For, namespace: str, objects: str, redis: str)
 
 
 def consumer(redis: str) -> Begin:
-    """Claim keys and tell when."""
+    """Claim keys and print when."""
 
     def begin() -> int:
         threading.Thread(target=consume, daemon=True).start()

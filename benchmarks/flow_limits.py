@@ -1,4 +1,4 @@
-"""What a limit of the claims of each flow costs Redis, and what others wait for a flow at its limit."""
+"""What a limit of the claims of each flow costs Redis, and how long others wait for a flow at its limit."""
 
 from collections.abc import Callable, Iterator
 from itertools import count

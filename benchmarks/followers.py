@@ -1,8 +1,8 @@
-"""What follows Pods, each in a process of its own: distq's informer and its peers.
+"""Programs that follow Pods, each in a process of its own: distq's informer and its peers.
 
 ``python -m benchmarks.followers SUBJECT ARGUMENTS`` prints "ready" when all is imported, waits for a line,
 begins, prints "synced N" when all is there, and ends with its standard input. So does client-go's
-(``tests.go.clientgo``). Those that tell of single events print "heard NAME TIME", on the monotonic clock.
+(``tests.go.clientgo``). Those that report single events print "heard NAME TIME", on the monotonic clock.
 """
 
 import sys
@@ -26,7 +26,7 @@ Begin = Callable[[], int]
 
 
 def run(begin: Begin) -> None:
-    """Tell the parent when it is ready and when all is there."""
+    """Print when it is ready and when all is there."""
     say("ready")
     sys.stdin.readline()
     say(f"synced {begin()}")
@@ -120,7 +120,7 @@ class _Count:
 
 
 def distq_backlog(kubeconfig: str, namespace: str, events: str, version: str) -> Begin:
-    """Hear of events through distq's informer: each goes into the cache, and whole to a handler."""
+    """Receive events through distq's informer: each goes into the cache, and whole to a handler."""
     list_watch = _FromVersion(ListWatch(new_client(kubeconfig), PODS, namespace), version)
     informer = SharedInformer(list_watch, transform=strip_managed_fields)
     count = _Count(int(events))
@@ -135,7 +135,7 @@ def distq_backlog(kubeconfig: str, namespace: str, events: str, version: str) ->
 
 
 def distq_watch(kubeconfig: str, namespace: str, events: str, version: str) -> Begin:
-    """Decode a watch as distq's streams do: keys and versions, the rest when somebody looks."""
+    """Decode a watch as distq's streams do: keys and versions, the rest when it is read."""
     list_watch = ListWatch(new_client(kubeconfig), PODS, namespace)
 
     def begin() -> int:
@@ -146,7 +146,7 @@ def distq_watch(kubeconfig: str, namespace: str, events: str, version: str) -> B
 
 
 def lightkube_backlog(kubeconfig: str, namespace: str, events: str, version: str) -> Begin:
-    """Hear of events through lightkube's watch, whose objects decode themselves when looked at."""
+    """Receive events through lightkube's watch, whose objects decode themselves when looked at."""
     peer, pod = _lightkube(kubeconfig)
 
     def begin() -> int:
@@ -160,7 +160,7 @@ def lightkube_backlog(kubeconfig: str, namespace: str, events: str, version: str
 
 
 def raw_watch(kubeconfig: str, namespace: str, version: str) -> Begin:
-    """Tell when lines of a watch came: as soon as anybody can know."""
+    """Print when lines of a watch came: as soon as any client can know."""
     list_watch = ListWatch(new_client(kubeconfig), PODS, namespace)
 
     def begin() -> int:
@@ -207,7 +207,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 
 def say(text: str) -> None:
-    """Tell the parent."""
+    """Print a line for the parent."""
     print(text, flush=True)
 
 

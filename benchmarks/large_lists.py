@@ -36,7 +36,7 @@ def measure(kubeconfig: Path, settle: float) -> Iterator[Row]:
 
 @contextmanager
 def _large_pods(client: Client, namespace: str) -> Iterator[None]:
-    """Create Pods that nobody schedules; they go one by one, since whoever removes all is told of each."""
+    """Create Pods without a scheduler; delete them singly, since a client that deletes all gets each one."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     container = {"name": "web", "image": "example.com/web", "args": ["x" * BYTES]}
 

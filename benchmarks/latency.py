@@ -1,4 +1,4 @@
-"""How long after a write its key can be claimed, and how long the API server itself needs to tell of it."""
+"""How long after a write its key can be claimed, and how long the API server itself needs to report it."""
 
 import threading
 import time
@@ -83,7 +83,7 @@ def _write(pods: Pods, writes: int) -> Mapping[str, list[float]]:
 
 
 def _commands(connection: Connection) -> Sequence[float]:
-    """Return how long Redis commands took; on an idle machine mostly to wake somebody up."""
+    """Return how long Redis commands took; on an idle machine mostly to wake a process up."""
     took = []
     for _ in range(4 * RATE):
         time.sleep(1 / RATE)
@@ -94,7 +94,7 @@ def _commands(connection: Connection) -> Sequence[float]:
 
 
 def _since(child: Child, before: int, written: Mapping[str, list[float]]) -> list[float]:
-    """Return for each write how long it took until a child heard of the Pod, sorted."""
+    """Return for each write how long it took until a child received the Pod, sorted."""
     left = {key: list(times) for key, times in written.items()}
     count = sum(map(len, left.values()))
     deadline = time.monotonic() + TIMEOUT

@@ -1,7 +1,7 @@
 """The longest time that one script keeps the server to itself, each called with the most that it takes.
 
-The server's slow log tells how long a call took on the wall, with what else the machine did meanwhile;
-the CPU time of its main thread tells it without, but with the reading of the call and the writing of the
+The server's slow log has the time of a call on the wall, with what else the machine did meanwhile;
+the CPU time of its main thread has it without, but with the reading of the call and the writing of the
 reply. Both are more than what the script took, so the smaller counts.
 """
 

@@ -106,7 +106,7 @@ class _Turn:
         self._measured = measured
 
     def add(self) -> None:
-        """Add one by one and at once; whatever way a worker goes, this is done once a round."""
+        """Add one by one and at once; with every kind of worker, this is done once a round."""
         contender, size = self._contender, self._size
         wanted = {"add", "bulk"} & size.rows
         if not wanted or contender.kind not in {"", "threads"}:

@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Row:
-    """One figure and its bar; without a bar it is told and not judged.
+    """One figure and its bar; without a bar it is printed and not judged.
 
     ``reference`` is what the floor or a peer needs for the same, in the same unit.
     """

@@ -57,7 +57,7 @@ class Server:
     pid: int
 
     def cpu(self) -> float:
-        """Return the CPU time that the main thread has used, in µs: what commands cost, whoever else runs."""
+        """Return the CPU time of the main thread, in µs: what commands cost, beside any other processes."""
         time.sleep(0.0005)  # what ran last is counted when the thread goes to sleep
         schedule = Path(f"/proc/{self.pid}/task/{self.pid}/schedstat")
         if schedule.exists():

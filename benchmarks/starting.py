@@ -70,7 +70,7 @@ def _create(client: Client, objects: int) -> None:
 
 def _start(version: Path, environment: Mapping[str, str]) -> Marks:
     """Start it for the first time of its installation, and end it when all is done."""
-    # a shell's 2>&1, since the log tells of two of the stages; the program is the process itself
+    # a shell's 2>&1, since the log shows two of the stages; the program is the process itself
     program = f"import os, runpy; os.dup2(1, 2); import sys; sys.path.insert(0, {str(ROOT / 'benchmarks')!r})"
     command = [
         "-c",

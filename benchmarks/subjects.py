@@ -1,7 +1,7 @@
 """What is compared: distq's queue, and the floor, the least that Redis must do for the same promises.
 
-The floor deduplicates, and keeps what is added again while it is processed; nothing else: no
-crash, no delay, no failure, nobody waits, nobody looks. Both are driven in the same way.
+The floor deduplicates, and keeps an item that is added again while it is processed; nothing else: no
+crash, no delay, no failure, no waiting consumer, no reader. Both are driven in the same way.
 """
 
 import hashlib

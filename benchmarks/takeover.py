@@ -60,7 +60,7 @@ class Pair:
         self._follow()
 
     def release(self) -> None:
-        """Tell the leader to stop."""
+        """Stop the leader."""
         self._began = time.monotonic_ns()
         self._leader.cancel()
 

@@ -29,7 +29,9 @@ WAKE_UP = 2.0
 
 LATE, LATE_AS_BARE = 10.0, 2.0
 """ms that 99 of 100 due times may be missed by; or a multiple of what a bare sleep and the floor's claim are,
-where a busy machine lets nobody wake in time."""
+
+where a busy machine wakes no process in time.
+"""
 
 WAKE_UPS = 1.2
 """Consumers woken for each item that is added one by one."""
@@ -87,7 +89,7 @@ class Consumers:
         self._process.communicate()
 
     def order(self, word: str) -> None:
-        """Tell them to do something."""
+        """Send them an order."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{word}\n")
         self._process.stdin.flush()
@@ -208,7 +210,7 @@ def _adds_among_many(server: Server, many: Consumers, size: Size) -> Iterator[Ro
 
 
 def _lost(server: Server, many: Consumers, size: Size) -> Row:
-    """Let the taker of a token die of it, and see when somebody looks."""
+    """Let the taker of a token die of it, and see when another looks."""
     queue = Queue(QUEUE, server.connection)
     took = []
     for number in range(size.losses):

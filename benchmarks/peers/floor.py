@@ -1,4 +1,4 @@
-"""The least that waking somebody up takes: a bare BLPOP, and a BLPOP after which a script claims the item."""
+"""The least that a wake-up takes: a bare BLPOP, and a BLPOP after which a script claims the item."""
 
 from collections.abc import Iterable, Sequence
 
