@@ -69,7 +69,7 @@ def test_a_controller_that_is_added_watches_and_reconciles(
         assert left_over(connection, queue) == {}
 
 
-def test_what_an_added_controller_caches_is_read_and_written_through(
+def test_the_cache_of_an_added_controller_is_read_and_written_through(
     api_server: ApiServer,
     connection: Connection,
     namespace: str,
@@ -139,7 +139,7 @@ def test_plain_workers_are_added_too(connection: Connection) -> None:
         one.add(Controller("last", print))
 
 
-def test_what_cannot_be_added_is_refused(connection: Connection) -> None:
+def test_a_controller_that_cannot_be_added_is_refused(connection: Connection) -> None:
     """And changes nothing: the Manager goes on."""
     seen = set[str]()
     first = Controller("first", noting(seen, "first"))

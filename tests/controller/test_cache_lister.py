@@ -86,7 +86,7 @@ def controller_of(*watches: Any, queue: Any = QUEUE) -> Controller:
         ({"cached": True, "transform": list[str].append}, "bad transform of v1/ConfigMap: "),
     ],
 )
-def test_what_cannot_be_kept_is_refused_when_it_is_written_down(
+def test_a_watch_that_cannot_be_cached_is_refused_when_it_is_declared(
     options: dict[str, Any], message: str
 ) -> None:
     """On each kind of watch, with the remedy."""
@@ -114,7 +114,7 @@ def test_a_queue_in_memory_caches_nothing() -> None:
         controller_of(For("v1/Pod", cached=True), queue=MemoryQueue("foos"))
 
 
-def test_only_what_is_cached_has_a_lister(connection: Connection) -> None:
+def test_only_a_cached_resource_has_a_lister(connection: Connection) -> None:
     """Other resources, indices and namespaces are a ConfigError, which says what there is."""
     queue = Queue(QUEUE, connection)
     pods = For("v1/Pod", cached=True, namespaces=["prod"], indexers={"color": by_color})
@@ -171,7 +171,7 @@ def test_a_lister_reads_by_namespace_labels_and_index(scene: Scene) -> None:
 
 
 @ON_TWO_SERVERS
-def test_what_is_too_large_is_read_from_the_api_server(scene: Scene) -> None:
+def test_an_object_that_is_too_large_is_read_from_the_api_server(scene: Scene) -> None:
     """And counted; an index finds it as any other, and it looks as if it came out of the cache."""
     client = scene.leader().client
     client.create(config_map(scene.namespace, "small", color="red"))
@@ -194,7 +194,7 @@ def test_what_is_too_large_is_read_from_the_api_server(scene: Scene) -> None:
 
 
 @EMULATED
-def test_who_waits_in_vain_learns_why(scene: Scene) -> None:
+def test_a_read_that_waits_in_vain_names_the_cause(scene: Scene) -> None:
     """No leader yet, none any longer, watched or cached otherwise: each error says what to do."""
     create(scene, "a")
     reader = lister(scene, timeout=0.2)
@@ -222,7 +222,7 @@ def test_who_waits_in_vain_learns_why(scene: Scene) -> None:
 
 
 @EMULATED
-def test_who_waits_says_for_what(
+def test_a_read_that_waits_names_the_cache(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Once, long before the time is over: a test that reads what no run has filled does not just hang."""
@@ -249,7 +249,7 @@ def test_any_text_in_the_record_is_tolerated(scene: Scene) -> None:
 
 
 @EMULATED
-def test_who_waits_for_a_list_learns_what_it_waits_for(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_that_waits_for_a_list_reports_the_list(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """That it takes long, or what the API server answers."""
     reader = lister(scene, timeout=0.2)
     leader = scene.leader(cached(scene))
@@ -272,7 +272,7 @@ def test_who_waits_for_a_list_learns_what_it_waits_for(scene: Scene, monkeypatch
 
 
 @EMULATED
-def test_who_waits_while_the_api_server_refuses_learns_what_it_says(scene: Scene) -> None:
+def test_a_read_that_waits_while_the_api_server_refuses_reports_the_refusal(scene: Scene) -> None:
     """The leader leaves it in its stream's record."""
     client = RefusedClient(scene.kubeconfig)
     leader = scene.leader(cached(scene), client=client)
@@ -311,7 +311,7 @@ def test_a_reader_waits_for_the_first_list(scene: Scene) -> None:
 
 
 @EMULATED
-def test_threads_that_wait_leave_each_other_what_they_found(scene: Scene) -> None:
+def test_threads_that_wait_leave_each_other_their_caches(scene: Scene) -> None:
     """Whenever one of them looks anew, which cache it is, another that reads just then knows its own."""
     create(scene, "a")
     with scene.leading(cached(scene)):

@@ -174,7 +174,7 @@ def test_a_leader_that_keeps_no_cache_is_noticed(scene: Scene) -> None:
         assert set(entries(scene)) == {"b"}
 
 
-def test_a_relist_drops_what_vanished_from_the_cache(scene: Scene) -> None:
+def test_a_relist_drops_vanished_objects_from_the_cache(scene: Scene) -> None:
     """After 410 the cache has what the list shows, and nothing else."""
     create(scene, "same", "changed", "deleted")
     with scene.leading(cached(scene)):
@@ -191,7 +191,7 @@ def test_a_relist_drops_what_vanished_from_the_cache(scene: Scene) -> None:
         assert scene.has("changed", "deleted", "new")
 
 
-def test_a_list_drops_what_was_written_through_and_never_seen(scene: Scene) -> None:
+def test_a_list_drops_objects_that_were_written_through_and_never_seen(scene: Scene) -> None:
     """An object that came and went between two lists is in no list, and known to no event."""
     create(scene, "a")
     with scene.leading(cached(scene)):
@@ -307,7 +307,7 @@ def test_pages_of_a_list_are_cached_as_they_come(scene: Scene, monkeypatch: pyte
         assert names(lister(scene).list()) == set("abde")
 
 
-def test_a_transform_says_what_is_kept(scene: Scene) -> None:
+def test_a_transform_decides_which_fields_are_kept(scene: Scene) -> None:
     """Index functions see what it returns; what it leaves out of the metadata harms nothing."""
     client = scene.leader().client
     client.create(config_map(scene.namespace, "a", color="red"))

@@ -72,7 +72,9 @@ def without_data(obj: Object) -> Object:
 
 @ON_TWO_SERVERS
 @pytest.mark.parametrize("options", [{"transform": without_data}, {"metadata_only": True}])
-def test_what_a_leader_of_another_release_leaves_out_stays(scene: Scene, options: dict[str, Any]) -> None:
+def test_fields_that_a_leader_of_another_release_leaves_out_stay(
+    scene: Scene, options: dict[str, Any]
+) -> None:
     """A worker whose own watch is whole waits for a leader whose watch is, too, before it writes from it."""
     client = RecordingClient(scene.kubeconfig)
     client.create(config_map(scene.namespace, "web", color="red"))
@@ -107,7 +109,7 @@ def test_an_informers_lister_is_whole_unless_fields_are_left_out(
     assert SharedInformer(watch, **options).lister.is_whole is is_whole
 
 
-def test_what_another_lister_watcher_asks_for_is_not_known() -> None:
+def test_the_request_of_another_lister_watcher_is_not_known() -> None:
     """One in front of a ListWatch may ask for metadata alone, and a write would remove all else."""
 
     class Logged:

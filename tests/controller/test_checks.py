@@ -54,7 +54,7 @@ def test_own_checks_fail_the_probe_that_they_belong_to() -> None:
         assert health.health() == ["disk: OSError: no space left", "later: failed"]
 
 
-def test_whatever_a_check_raises_is_its_answer() -> None:
+def test_any_exception_of_a_check_is_its_answer() -> None:
     """Nothing of it reaches the thread of the probe."""
     group = Checks()
 
@@ -118,7 +118,7 @@ def steps() -> Iterator[None]:
         ("there", print, "bad name of a check: there is a check there. Choose another name."),
     ],
 )
-def test_what_cannot_be_a_check_is_refused(name: str, check: Any, message: str) -> None:
+def test_a_value_that_cannot_be_a_check_is_refused(name: str, check: Any, message: str) -> None:
     """When it is added."""
     one = manager()
     for add in (one.add_healthz_check, one.add_readyz_check):

@@ -42,7 +42,7 @@ class Slots:
         self.pace.learn([self.seconds] * some)
 
 
-def test_slots_that_run_one_after_another_get_no_more_than_begins_soon(
+def test_slots_that_run_one_after_another_get_only_items_that_begin_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """While items are claimed ahead only to be released again, other workers cannot have them."""
@@ -75,7 +75,7 @@ def test_only_a_turn_that_settles_claims_ahead() -> None:
     assert pace.want(8, 7, settles=True) == 1 + pace.ahead > 8
 
 
-def test_what_one_turn_cannot_hold_is_claimed_by_the_next() -> None:
+def test_items_that_one_turn_cannot_hold_are_claimed_by_the_next() -> None:
     """Without a wait for a result: so quick handlers go on while Redis works."""
     pace = ClaimPace(8, claims_ahead=True)
     pace.learn([0.00001] * 50)

@@ -60,7 +60,9 @@ def test_a_queue_is_taken_as_it_is() -> None:
         ({"watches": [Owns("v1/Pod")]}, "bad watches of foos: Owns without For"),
     ],
 )
-def test_what_cannot_work_is_refused_with_its_remedy(arguments: dict[str, Any], message: str) -> None:
+def test_arguments_that_cannot_work_are_refused_with_their_remedy(
+    arguments: dict[str, Any], message: str
+) -> None:
     """The error is one line: what, cause, remedy."""
     with pytest.raises(ConfigError) as caught:
         Controller(**{"queue": "foos", "reconcile": reconcile, **arguments})
@@ -85,7 +87,7 @@ def test_watches_without_for_and_several_others_are_fine() -> None:
     assert len(Controller("foos", reconcile, watches=watches).watches) == 3
 
 
-def test_what_it_is_for_is_what_for_names() -> None:
+def test_its_purpose_is_the_resource_that_for_names() -> None:
     """With all that it watches, to compare releases; without For, and if shared, it says nothing."""
     watches: list[Watch] = [
         For(FOO, namespaces=["a", "b"], label_selector="x=y"),

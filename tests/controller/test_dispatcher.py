@@ -122,7 +122,9 @@ class PatientQueue(Queue):
 
 
 @KINDS
-def test_what_finishes_on_an_empty_queue_is_settled_at_once(connection: Connection, kind: str) -> None:
+def test_a_reconcile_that_finishes_on_an_empty_queue_is_settled_at_once(
+    connection: Connection, kind: str
+) -> None:
     """A dispatcher that sleeps until there is work is woken by its own handlers, too."""
     started, go = threading.Event(), threading.Event()
 
@@ -196,7 +198,7 @@ def test_more_free_slots_than_a_turn_may_claim_lose_no_item(connection: Connecti
 
 
 @KINDS
-def test_a_slow_handler_does_not_hold_what_others_could_run(connection: Connection, kind: str) -> None:
+def test_a_slow_handler_does_not_hold_items_that_others_could_run(connection: Connection, kind: str) -> None:
     """What was claimed ahead for quick handlers is released once a slow one is in the way."""
     blocked, go = threading.Event(), threading.Event()
 
@@ -316,7 +318,7 @@ def test_a_terminal_error_parks_and_a_new_event_revives(connection: Connection, 
     assert len(seen) == 2
 
 
-def test_what_reconcile_may_not_return_is_a_failure(connection: Connection) -> None:
+def test_a_value_that_reconcile_may_not_return_is_a_failure(connection: Connection) -> None:
     """A wrong answer is logged as an error of the item, and retried."""
     answers: list[Any] = ["done", None]
     queue = Queue("foos", connection)

@@ -69,7 +69,7 @@ def test_a_plain_handler_past_the_timeout_keeps_its_claim_and_fails_when_it_retu
     assert "attempt 1 failed: TimeoutError: 50 ms" in caplog.text
 
 
-def test_a_handler_that_begins_late_is_cancelled_all_the_same(
+def test_a_handler_that_begins_late_is_cancelled_nevertheless(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thread may take up a request after the dispatcher has looked for the last time before it sleeps."""
@@ -120,7 +120,7 @@ def test_a_lost_claim_cancels_its_async_handler_and_settles_nothing(connection: 
         assert again.wait(20)
 
 
-def test_a_lost_claim_tells_its_plain_handler_and_settles_nothing(
+def test_a_lost_claim_informs_its_plain_handler_and_settles_nothing(
     connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     """``request.cancelled`` is set; what the handler returns afterwards counts for nothing."""
@@ -302,7 +302,7 @@ class TestStop:
         assert sorted(seen) == ["0", "1"]
         assert left_over(connection, "foos") == {"ready": 8}
 
-    def test_what_was_claimed_ahead_goes_back_at_once(
+    def test_items_that_were_claimed_ahead_go_back_at_once(
         self, connection: Connection, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A running handler keeps its own item only, not those that wait behind it."""

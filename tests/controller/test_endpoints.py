@@ -207,7 +207,7 @@ def test_the_address_is_free_when_the_last_manager_has_ended() -> None:
             assert anew is not endpoints
 
 
-def test_those_who_share_an_address_share_their_metrics() -> None:
+def test_managers_that_share_an_address_share_their_metrics() -> None:
     """One page cannot show two registries, which may have the same names."""
     address = f"127.0.0.1:{free_port()}"
     registry = CollectorRegistry()

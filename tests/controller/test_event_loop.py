@@ -167,7 +167,7 @@ def test_they_are_cancelled_also_where_a_task_exits_in_the_moment_of_the_end(beg
     assert ended.is_set()
 
 
-def test_the_loop_is_what_the_policy_makes() -> None:
+def test_the_policy_makes_the_loop() -> None:
     """So uvloop's is taken where a program has set it."""
 
     class OwnLoop(asyncio.SelectorEventLoop):

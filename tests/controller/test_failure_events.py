@@ -74,7 +74,7 @@ def test_events_are_recorded_only_where_asked_for(sandbox: Sandbox) -> None:
     assert list(sandbox.client.list("v1/Event", "default", field_selector=selector)) == []
 
 
-def test_what_fails_often_reads_its_object_seldom(api_server: ApiServer, namespace: str) -> None:
+def test_an_item_that_fails_often_reads_its_object_seldom(api_server: ApiServer, namespace: str) -> None:
     """Once a minute; what is gone has no event."""
     client = api_server.client()
     place = {"name": "web", "namespace": namespace}
@@ -110,7 +110,7 @@ def test_without_a_for_there_is_no_object_to_name() -> None:
         Controller("maps", lambda _: None, failure_events=1)  # type: ignore[arg-type]  # wrong on purpose
 
 
-def test_a_run_counts_what_the_process_drops(sandbox: Sandbox) -> None:
+def test_a_run_counts_the_events_that_the_process_drops(sandbox: Sandbox) -> None:
     """By any Client of it, from the first scrape on."""
     metrics = RecordedMetrics()
     controller = failing()

@@ -149,7 +149,7 @@ class Steps:
         (AsyncMock(), True),
     ],
 )
-def test_an_async_def_is_known_wherever_it_stands(function: Any, *, expected: bool) -> None:
+def test_an_async_def_is_known_in_any_callable(function: Any, *, expected: bool) -> None:
     """Whether a handler runs in a thread or on the loop is seen from what it is."""
     Controller("foos", function)
     assert is_async(function) is expected
@@ -187,7 +187,7 @@ def test_a_reconcile_that_does_not_fit_is_refused_at_construction(function: Any,
 
 
 @pytest.mark.parametrize("function", [one_argument_for_two(two_arguments), logged(reconcile_in_steps)])
-def test_what_a_decorator_makes_fit_is_taken(function: Any) -> None:
+def test_a_function_that_a_decorator_makes_fit_is_taken(function: Any) -> None:
     """Its own arguments count, and what it does with a generator is its business."""
     Controller("foos", function)
 

@@ -89,7 +89,7 @@ def test_both_are_awaited_on_the_loop_of_the_reconciles() -> None:
     assert loops[0].is_closed()
 
 
-def test_what_on_start_began_beside_itself_goes_on_until_the_end() -> None:
+def test_tasks_that_on_start_began_go_on_until_the_end() -> None:
     """Also where reconciles are plain functions: the loop is there for the hooks."""
     seen: list[str] = []
     beating = threading.Event()
@@ -160,7 +160,7 @@ def test_an_error_of_distq_in_on_start_shows_where_it_came_from(caplog: pytest.L
 
 
 @KINDS
-def test_on_stop_runs_after_what_ended_the_process_and_does_not_hide_it(
+def test_on_stop_runs_after_the_error_that_ended_the_process_and_does_not_hide_it(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The first error is raised, that of on_stop logged beside it."""
@@ -210,7 +210,7 @@ def test_a_stop_that_is_said_twice_lets_on_stop_finish() -> None:
     assert ended.is_set()
 
 
-def test_what_fails_meanwhile_lets_on_stop_finish(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_meanwhile_lets_on_stop_finish(caplog: pytest.LogCaptureFixture) -> None:
     """The error of a second controller, say, which ended as the first one did; it is no impatience."""
     event_queue, late = EventQueue(), ConfigError("cannot run bars")
     shutdown = Shutdown([], [])
@@ -240,7 +240,7 @@ def test_the_twin_of_the_first_signal_is_no_impatience_with_on_stop(
     assert ("not waiting any longer" in caplog.text) is (after > ONE_REQUEST)
 
 
-def test_an_end_takes_two_seconds_beyond_the_grace_period_whatever_hangs() -> None:
+def test_an_end_takes_two_seconds_beyond_the_grace_period_if_anything_hangs() -> None:
     """First all that runs, then the event loop; an ``on_stop`` that hangs in between adds half a second."""
     assert CLEAN_UP_TIME < CLOSE_TIME
     assert CLOSING_TIME + CLOSE_TIME <= 2.0
@@ -248,7 +248,7 @@ def test_an_end_takes_two_seconds_beyond_the_grace_period_whatever_hangs() -> No
 
 
 @KINDS
-def test_on_stop_gets_what_remains_of_the_grace_period(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_on_stop_gets_the_rest_of_the_grace_period(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     """Then an async one is cancelled, and a plain one left behind."""
     began, cancelled, go = threading.Event(), threading.Event(), threading.Event()
 

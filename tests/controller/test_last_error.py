@@ -23,7 +23,7 @@ from tests.support.tcp_proxy import TcpProxy
 class TestInARecord:
     """As an Inspector shows it."""
 
-    def test_what_a_first_list_waits_for_is_seen_while_it_waits(self, scene: Scene) -> None:
+    def test_the_cause_of_a_first_lists_wait_is_seen_while_it_waits(self, scene: Scene) -> None:
         """A right that is missing: nothing was committed yet, and people look for a reason."""
         client = RefusedClient(scene.kubeconfig)
         leader = scene.leader(client=client)
@@ -43,7 +43,7 @@ class TestInARecord:
         leader.stop()
         assert leader.error is None
 
-    def test_what_redis_refused_is_reported_afterwards(
+    def test_a_refusal_of_redis_is_reported_afterwards(
         self, scene: Scene, redis_server: EmbeddedValkey
     ) -> None:
         """While it lasts nothing can be written there; then people learn that it was, and is over."""
@@ -73,7 +73,7 @@ class TestInARecord:
             eventually(lambda: shown(scene)[0].failing_since is None)
             assert leader.stream.lists == 0
 
-    def test_a_stream_that_stands_still_says_before_what(self, scene: Scene) -> None:
+    def test_a_stream_that_does_not_go_on_reports_the_error(self, scene: Scene) -> None:
         """A function of the watch that raises, and ``on_error="stop"``."""
         works: list[bool] = []
 

@@ -89,7 +89,7 @@ def test_a_leader_that_stops_is_shown_as_gone_at_once(connection: Connection, tm
     assert None not in leaders(connection)
 
 
-def test_who_withdrew_says_that_redis_is_away(
+def test_a_process_that_withdrew_reports_that_redis_is_away(
     connection: Connection, redis_server: EmbeddedValkey, tmp_path: Path
 ) -> None:
     """Perhaps no leader reports it in its metrics; the process is not ready, and leads again by itself."""

@@ -350,7 +350,7 @@ class TestRefusals:
         with pytest.raises(ConfigError, match="nothing to run"):
             Manager([])
 
-    def test_what_is_no_controller(self) -> None:
+    def test_a_value_that_is_no_controller_is_refused(self) -> None:
         """A list in a list, say: run_until_idle takes them one by one, a Manager in a list."""
         controller: Any = [Controller("foos", lambda _: None)]
         with pytest.raises(ConfigError, match=r"bad controllers: \[.* is no Controller"):
@@ -489,7 +489,7 @@ class TestSignals:
             process.communicate()
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-    def test_it_finishes_what_runs_and_releases_the_rest(
+    def test_it_finishes_running_items_and_releases_the_rest(
         self, start: Callable[..., Any], connection: Connection, number: signal.Signals
     ) -> None:
         """Exit status 0; the item in progress is done, the others wait for the next worker."""

@@ -58,7 +58,7 @@ def test_an_owner_that_cannot_exist_is_left_out(name: str, caplog: pytest.LogCap
     assert "its owner cannot exist" in caplog.text
 
 
-def test_a_function_means_what_it_returns() -> None:
+def test_a_function_means_the_keys_that_it_returns() -> None:
     """Any iterable; None is none; a text is a mistake that would be its letters."""
     assert keys_of(pod(), function_keys(lambda obj: (obj["metadata"]["name"], "b"))) == ["web-1", "b"]
     assert keys_of(pod(), function_keys(lambda _: None)) == []  # type: ignore[arg-type,return-value]  # what is tested

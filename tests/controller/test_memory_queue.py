@@ -74,7 +74,7 @@ def test_a_controller_works_a_memory_queue_off_without_redis(is_async: bool) -> 
     assert queue.num_requeues("fails") == 0
 
 
-def test_what_another_handle_adds_wakes_a_controller_on_a_memory_queue() -> None:
+def test_an_add_of_another_handle_wakes_a_controller_on_a_memory_queue() -> None:
     """Workers that sleep are woken at once."""
     seen: list[str] = []
     queue = MemoryQueue("foos")
@@ -97,7 +97,7 @@ def test_watches_do_not_feed_a_memory_queue() -> None:
         Manager([controller], redis=NO_REDIS).run()
 
 
-def test_both_kinds_of_queue_are_what_a_controller_needs() -> None:
+def test_both_kinds_of_queue_fit_a_controller() -> None:
     """A Controller takes either; what is neither is refused."""
     for queue in MemoryQueue("foos"), Queue("foos"):
         assert Controller(queue, lambda _: None).queue is queue

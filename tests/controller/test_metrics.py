@@ -206,7 +206,7 @@ class TestManager:
 
     @pytest.mark.conformance("MX-04")
     @pytest.mark.parametrize(("informer", "tells"), [(False, False), (True, True)])
-    def test_without_watches_the_informers_side_tells_what_queues_hold(
+    def test_without_watches_the_informers_side_counts_the_contents_of_queues(
         self, connection: Connection, informer: bool, tells: bool
     ) -> None:
         """``run`` does, ``worker`` does not: of a fleet one is enough."""
@@ -221,7 +221,7 @@ class TestManager:
         assert ({DEPTH, READY, PROCESSING} <= gauges) is tells
 
     @pytest.mark.conformance("MX-04")
-    def test_the_leader_tells_what_queues_hold_and_counts_its_commits_as_adds(
+    def test_the_leader_counts_the_contents_of_queues_and_its_commits_as_adds(
         self, connection: Connection, tmp_path: Path
     ) -> None:
         """Followers say that they follow; what the leader's list enqueued are adds of the queue."""

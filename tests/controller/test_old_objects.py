@@ -58,7 +58,7 @@ def test_an_update_that_leaves_the_compared_part_alone_is_dropped(scene: Scene) 
         assert leader.failures == 0
 
 
-def test_an_own_write_is_compared_with_what_was_before_it(scene: Scene) -> None:
+def test_an_own_write_is_compared_with_the_state_before_it(scene: Scene) -> None:
     """The cache has it already when its event comes, which must not be compared with itself."""
     with scene.leading(comparing(scene)):
         first = paint(scene, "a", color="red")
@@ -69,7 +69,7 @@ def test_an_own_write_is_compared_with_what_was_before_it(scene: Scene) -> None:
         assert handed_over(scene) == {"a"}
 
 
-def test_a_new_leader_compares_with_what_the_one_before_handed_over(scene: Scene) -> None:
+def test_a_new_leader_compares_with_the_objects_that_the_one_before_handed_over(scene: Scene) -> None:
     """It finds that in the cache: nothing passes that left the part alone."""
     for name in ("same", "painted"):
         paint(scene, name, color="red", shape="round")
@@ -95,7 +95,9 @@ def test_an_own_write_ahead_of_a_new_leader_passes(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("transform", [None, lambda obj: obj], ids=["whole", "of one's own"])
-def test_a_new_leader_lets_pass_what_the_cache_does_not_have_whole(scene: Scene, transform: Any) -> None:
+def test_a_new_leader_lets_objects_pass_that_the_cache_does_not_have_whole(
+    scene: Scene, transform: Any
+) -> None:
     """A transform may have changed the part; without any, managedFields are no difference."""
     seen: list[Object | None] = []
     watch = cached(scene, transform=transform, predicates=Predicate(_noting(seen), compares="object"))
@@ -152,7 +154,7 @@ def test_a_change_that_another_function_failed_on_is_not_swallowed(scene: Scene,
     assert Inspector(scene.connection).count(QUEUE, state="dead") == 0
 
 
-def test_replayed_events_are_compared_with_what_redis_went_back_to(scene: Scene) -> None:
+def test_replayed_events_are_compared_with_the_state_that_redis_went_back_to(scene: Scene) -> None:
     """Not with what the leader saw meanwhile: the change passes again, and nothing else does."""
     for name in ("painted", "same"):
         paint(scene, name, color="red")
@@ -167,7 +169,7 @@ def test_replayed_events_are_compared_with_what_redis_went_back_to(scene: Scene)
         assert handed_over(scene, "other") - {"fence"} == {"painted"}
 
 
-def test_what_a_list_brings_is_not_compared(scene: Scene) -> None:
+def test_the_objects_of_a_list_are_not_compared(scene: Scene) -> None:
     """After 410 it is unknown which changes were missed, though the cache has an own write of that time."""
     paint(scene, "a", color="red")
     with scene.leading(comparing(scene)):

@@ -105,7 +105,7 @@ def test_an_object_that_cannot_be_mapped_is_dead_under_a_name_of_its_own(scene: 
 
 
 @ON_ALL_SERVERS
-def test_what_an_object_meant_before_it_failed_is_not_forgotten(scene: Scene) -> None:
+def test_the_keys_of_an_object_before_it_failed_are_not_forgotten(scene: Scene) -> None:
     """Its former keys are enqueued by the next event that works, and by its deletion though that fails."""
     fails = False
 

@@ -68,7 +68,7 @@ def test_a_combination_compares_where_a_part_does() -> None:
 
 
 @pytest.mark.parametrize("word", ["whole", None, 1, ["object"]])
-def test_another_word_for_what_is_compared_is_refused(word: Any) -> None:
+def test_another_word_for_the_compared_part_is_refused(word: Any) -> None:
     """True, as 0.1.0 has it, is the metadata."""
     assert CANNOT_TELL.compared == "metadata"
     with pytest.raises(ConfigError, match=r"bad compares of a predicate: .* Use metadata or object"):

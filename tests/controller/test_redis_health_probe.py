@@ -96,7 +96,7 @@ def test_one_redis_that_answers_is_enough(connection: Connection) -> None:
     both.close()
 
 
-def test_what_outlives_a_term_acts_in_no_later_one() -> None:
+def test_a_stream_that_outlives_its_term_acts_in_no_later_one() -> None:
     """A process may lead again while a stream of its last term still waits for an answer."""
     terms: list[Term] = []
 

@@ -78,7 +78,7 @@ def test_events_go_first_while_a_resync_is_under_way(scene: Scene) -> None:
         assert leader.client.watches() == 1
 
 
-def test_a_resync_mends_what_the_known_set_missed(scene: Scene) -> None:
+def test_a_resync_fixes_the_gaps_of_the_known_set(scene: Scene) -> None:
     """Should an API server ever lose an event, it is made up for: an addition, a change, a deletion."""
     create(scene, "same", "missed", "older")
     clock = FakeClock()
@@ -187,7 +187,7 @@ def test_a_resync_whose_token_expires_begins_anew_in_greater_pages(
         assert scene.pending() == {scene.key(name): LOW for name in "abcdef"}
 
 
-def test_a_resync_leaves_the_stream_where_it_stands(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_resync_leaves_the_stream_at_its_position(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who takes over in its midst resumes the watch, and people see a version all the time."""
     create(scene, *"abcde")
     clock, commit, positions = FakeClock(), StreamStore.commit, list[str]()
@@ -282,7 +282,9 @@ def test_a_resync_amid_random_changes_leaves_the_true_state(scene: Scene) -> Non
         assert leader.client.watches() == 1
 
 
-def test_a_scan_that_misses_what_vanished_is_repeated(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_scan_that_misses_vanished_objects_is_repeated(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A cursor of Redis means nothing after its restart; what is known is counted, and looked at again."""
     create(scene, *"abc")
     with scene.leading(For(CONFIG_MAPS)):

@@ -122,7 +122,7 @@ def test_the_lease_is_held_until_it_has_ended(client: Client, settings: Settings
 
 
 @KINDS
-def test_what_needs_no_leader_election_runs_in_each_process(kind: str) -> None:
+def test_a_runnable_without_leader_election_runs_in_each_process(kind: str) -> None:
     """From the begin of its work to its end, without a cluster."""
     runs = Runs()
     both = manager(), manager()
@@ -143,7 +143,7 @@ def test_it_runs_neither_before_on_start_has_returned_nor_after_on_stop() -> Non
     assert runs.seen == ["start", "it begins", "it ends", "stop"]
 
 
-def test_a_worker_without_an_informer_does_not_run_what_the_leader_runs() -> None:
+def test_a_worker_without_an_informer_does_not_run_the_leaders_runnables() -> None:
     """It competes for no Lease; the process that does runs it."""
     runs = Runs()
     one = manager()
@@ -349,7 +349,7 @@ async def of_one(stop: threading.Event) -> None:
         (of_one, "bad runnable: of_one: missing a required argument: 'stop'. Give an async def without arg"),
     ],
 )
-def test_what_cannot_run_is_refused(function: Any, message: str) -> None:
+def test_a_value_that_cannot_run_is_refused(function: Any, message: str) -> None:
     """By name, before anything runs."""
     with pytest.raises(ConfigError) as caught:
         manager().add(function)

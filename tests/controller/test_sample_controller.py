@@ -121,7 +121,7 @@ def test_the_status_says_how_many_replicas_are_available(client: Client, namespa
 
 
 @pytest.mark.usefixtures("running")
-def test_what_is_as_it_should_be_is_not_written(
+def test_an_object_that_is_as_it_should_be_is_not_written(
     client: Client, connection: Connection, namespace: str
 ) -> None:
     """A reconcile of a Foo that is synced changes neither it nor its Deployment, and says nothing."""
@@ -137,7 +137,7 @@ def test_what_is_as_it_should_be_is_not_written(
 
 
 @pytest.mark.usefixtures("running")
-def test_a_deployment_of_somebody_else_is_left_alone(
+def test_a_deployment_of_another_owner_is_left_alone(
     client: Client, connection: Connection, namespace: str
 ) -> None:
     """The Foo fails with an event and is tried again; the Deployment stays as it was."""

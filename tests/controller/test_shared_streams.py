@@ -113,7 +113,7 @@ def test_two_watches_of_one_controller_that_are_alike_are_one(scene: Scene) -> N
         assert count(asked) == (1, 1)
 
 
-def test_what_is_not_alike_is_not_shared(scene: Scene) -> None:
+def test_watches_that_are_not_alike_are_not_shared(scene: Scene) -> None:
     """Another selector is another list; such a list feeds its stream directly."""
     client = Client(scene.kubeconfig)
     client.create(config_map(scene.namespace, "a"))

@@ -153,7 +153,7 @@ def test_an_item_that_a_reconcile_adds_is_its_child_and_is_linked(
     assert recorded.attributes("add others")[0]["messaging.batch.message_count"] == 2
 
 
-def test_what_a_sampler_drops_is_linked_to_nothing(connection: Connection, record: Record) -> None:
+def test_a_span_that_a_sampler_drops_is_linked_to_nothing(connection: Connection, record: Record) -> None:
     """A link to a span that was dropped would only take room."""
     queue = Queue("foos", connection, spans=record(ALWAYS_OFF).spans)
     connection.server_time = AT

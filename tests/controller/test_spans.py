@@ -126,7 +126,7 @@ def test_a_failure_is_recorded_with_its_traceback(
 
 
 @on_one_redis
-def test_an_error_that_cannot_be_shown_is_recorded_all_the_same(
+def test_an_error_that_cannot_be_shown_is_recorded_nevertheless(
     connection: Connection, recorded: RecordedSpans
 ) -> None:
     """Nothing that a handler raises keeps its slot or its span."""
@@ -385,7 +385,7 @@ def documented_attributes() -> dict[str, set[str]]:
 
 
 @on_one_redis
-def test_a_manager_tells_both_sides(
+def test_a_manager_records_the_spans_of_both_sides(
     connection: Connection, api_server: ApiServer, namespace: str, recorded: RecordedSpans
 ) -> None:
     """Commit, add, turn, reconcile and request, with the attributes that the page names."""
@@ -412,7 +412,7 @@ def test_a_manager_tells_both_sides(
         assert documented == recorded.attributes(name)[0].keys()
 
 
-def test_a_manager_refuses_what_keeps_no_spans(recorded: RecordedSpans) -> None:
+def test_a_manager_refuses_a_provider_that_keeps_no_spans(recorded: RecordedSpans) -> None:
     """The SDK's own provider is the likely mistake."""
     controller = Controller(Queue("foos"), print)
     with pytest.raises(ConfigError, match=r"bad spans.*OpenTelemetrySpans"):

@@ -184,7 +184,7 @@ def test_a_restarted_api_server_costs_no_event_and_no_change_twice(
 
 
 @pytest.mark.slow
-def test_what_etcd_compacted_is_made_up_for_by_one_list(connection: Connection) -> None:
+def test_one_list_makes_up_for_the_events_that_etcd_compacted(connection: Connection) -> None:
     """An API server without caches of its own refuses what etcd forgot; only the differences are enqueued."""
     with RealApiServer(real_api_server_assets(), flags=["--watch-cache=false"]) as server:
         client = server.client()

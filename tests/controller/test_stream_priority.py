@@ -49,7 +49,7 @@ def test_a_resync_disturbs_no_back_off_and_revives_no_dead(scene: Scene, queue: 
     assert [queue.num_requeues(scene.key(name)) for name in OBJECTS] == [1] * len(OBJECTS)
 
 
-def test_a_list_serves_what_changed_though_it_waits_or_was_given_up(scene: Scene, queue: Queue) -> None:
+def test_a_list_serves_a_changed_object_though_it_waits_or_was_given_up(scene: Scene, queue: Queue) -> None:
     """An object that changed or vanished is news: now, at low priority, its failures kept."""
     for name in OBJECTS:
         if "changed" in name:
@@ -69,7 +69,7 @@ def test_a_list_serves_what_changed_though_it_waits_or_was_given_up(scene: Scene
     assert [queue.num_requeues(scene.key(name)) for name in OBJECTS] == [1] * len(OBJECTS)
 
 
-def test_an_event_overtakes_what_lists_enqueued(scene: Scene) -> None:
+def test_an_event_overtakes_the_items_of_lists(scene: Scene) -> None:
     """What was there at the start, or comes round again, waits behind what happens now; it fails as such."""
     create(scene, "a", "b")
     queue = Queue(QUEUE, scene.connection)

@@ -192,7 +192,7 @@ def test_filtered_objects_are_known_but_not_enqueued(scene: Scene) -> None:
         eventually(lambda: scene.pending() == {scene.key("a"): 0})
 
 
-def test_comparing_predicates_see_what_was_before(scene: Scene) -> None:
+def test_comparing_predicates_see_the_state_before(scene: Scene) -> None:
     """Updates that left the labels alone are dropped, by the leader that knows the old ones."""
     watch = For(CONFIG_MAPS, predicates=[labels_changed])
     aim(scene, "a")
@@ -205,7 +205,7 @@ def test_comparing_predicates_see_what_was_before(scene: Scene) -> None:
         eventually(lambda: scene.take() == {scene.key("a"): 0})
 
 
-def test_comparing_predicates_let_pass_what_they_cannot_compare(scene: Scene) -> None:
+def test_comparing_predicates_let_updates_pass_that_they_cannot_compare(scene: Scene) -> None:
     """A resumed leader has no old objects: better a reconcile too many."""
     aim(scene, "a")
     for epoch, predicate in enumerate((labels_changed, ~labels_changed), start=1):

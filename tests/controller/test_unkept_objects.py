@@ -215,7 +215,7 @@ def test_with_stop_the_stream_waits_before_an_object_that_cannot_be_kept(scene: 
 @EMULATED
 @pytest.mark.parametrize("outage", [RedisUnavailable("gone"), ApiError("busy", status=503)])
 @pytest.mark.parametrize("kind", ["indexers", "transform"])
-def test_an_outage_of_what_such_a_function_asks_parks_nothing(
+def test_an_outage_of_a_service_that_such_a_function_asks_parks_nothing(
     scene: Scene, kind: str, outage: Exception
 ) -> None:
     """That is not the object's fault: the stream waits."""

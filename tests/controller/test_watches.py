@@ -100,7 +100,7 @@ def test_group_and_kind_of_a_resource() -> None:
     assert group_kind("v1/Pod") == ("", "Pod")
 
 
-def test_identities_tell_watches_apart() -> None:
+def test_identities_distinguish_watches() -> None:
     """Resource, selectors and mapping do; predicates, version and order of declaration do not."""
     maps = Watches("v1/ConfigMap", sorted)  # any named function
     watches: list[ResourceWatch] = [

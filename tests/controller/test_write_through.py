@@ -53,7 +53,7 @@ def writing(scene: Scene, watch: For | None = None) -> Iterator[tuple[RecordingC
 
 
 @EMULATED
-def test_what_a_process_writes_by_goes_with_its_controllers(scene: Scene) -> None:
+def test_the_connection_of_a_process_for_writes_goes_with_its_controllers(scene: Scene) -> None:
     """A Manager that has ended leaves no connection to Redis; another one in the process opens its own."""
     kept = caches(scene, cached(scene))
     with scene.leading(cached(scene)):
@@ -181,7 +181,7 @@ def test_selectors_say_whether_a_write_is_shown(scene: Scene) -> None:
 
 
 @ON_TWO_SERVERS
-def test_metadata_alone_is_kept_of_a_write_where_the_watch_has_no_more(scene: Scene) -> None:
+def test_metadata_alone_is_kept_of_a_write_where_the_watch_has_only_metadata(scene: Scene) -> None:
     """As of what the watch brings."""
     with writing(scene, cached(scene, metadata_only=True, indexers={})) as (client, reader):
         client.create(config_map(scene.namespace, "a", color="red"))
@@ -229,7 +229,7 @@ def test_another_version_of_the_resource_is_written_through(scene: Scene) -> Non
 
 
 @EMULATED
-def test_a_write_stands_where_redis_does_not_answer(
+def test_a_write_is_valid_where_redis_does_not_answer(
     scene: Scene, redis_server: EmbeddedValkey, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The call returns what the API server answered; it is counted, and logged once."""

@@ -99,7 +99,7 @@ class HandleMachine(RuleBasedStateMachine):
         self.clock = FakeClock(1_795_000_000)
         self.first: MemoryQueue | None = None
         self.claims: list[Claimed] = []
-        self._tell_time()
+        self._send_time()
         self.pairs = [self._made(place) for place in range(len(OPTIONS))]
 
     def _made(self, place: int) -> Pair:
@@ -108,7 +108,7 @@ class HandleMachine(RuleBasedStateMachine):
         self.first = self.first or memory
         return Pair(Queue("foos", self.connection, **options), memory)
 
-    def _tell_time(self) -> None:
+    def _send_time(self) -> None:
         self.connection.server_time = round(self.clock.now() * 1_000_000)
 
     def teardown(self) -> None:
@@ -275,7 +275,7 @@ class HandleMachine(RuleBasedStateMachine):
 
     def _step(self, seconds: float, living: Sequence[Pair]) -> None:
         self.clock.step(seconds)
-        self._tell_time()
+        self._send_time()
         self._beat(living)
 
     def _beat(self, pairs: Sequence[Pair]) -> None:

@@ -28,7 +28,7 @@ NO_DELAYS = [-1, -1e-9, -math.inf, math.inf, math.nan, True, "5", [5]]
 @pytest.mark.conformance("DQ-01")
 @anywhere
 @pytest.mark.parametrize("delay", NO_DELAYS)
-def test_what_is_no_delay_is_refused_and_adds_nothing(queue: Queue, delay: Any) -> None:
+def test_a_bad_delay_is_refused_and_adds_nothing(queue: Queue, delay: Any) -> None:
     """A delay is a finite number of seconds, 0 or more, wherever one is given."""
     with pytest.raises(InvalidDelay, match=r"bad delay .*\. Give a finite number of seconds, 0 or more\."):
         queue.add("a", after=delay)
@@ -61,7 +61,7 @@ def _far(delay: float) -> RetryAfter:
 
 @anywhere
 @pytest.mark.parametrize("delay", NO_DELAYS)
-def test_a_retry_after_what_is_no_delay_is_a_failure_that_says_so(
+def test_a_retry_after_a_bad_delay_is_a_failure_that_reports_it(
     queue: Queue, server_time: ServerTime, delay: Any
 ) -> None:
     """It backs off by the limiter: none spins, and none waits for ever."""
@@ -108,7 +108,7 @@ def test_settings_that_make_no_sense_are_refused_with_their_remedy(arguments: di
 
 
 @pytest.mark.parametrize("redis", [5, b"redis://localhost", object()])
-def test_what_leads_to_no_redis_is_refused(redis: Any) -> None:
+def test_an_argument_that_leads_to_no_redis_is_refused(redis: Any) -> None:
     """A URL or a Connection does."""
     with pytest.raises(ConfigError, match=r"^bad redis .*\. Give a Connection, a URL, or None"):
         Queue("foos", redis)

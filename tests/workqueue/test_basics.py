@@ -149,7 +149,7 @@ def test_a_get_waits_until_there_is_an_item(queue: Queue) -> None:
 
 @pytest.mark.conformance("WQ-15", "PQ-09")
 @anywhere
-def test_after_its_claim_an_item_stands_where_its_add_came(queue: Queue, server_time: ServerTime) -> None:
+def test_after_its_claim_an_item_has_the_place_of_its_add(queue: Queue, server_time: ServerTime) -> None:
     """client-go appends it when the claim ends; here a long run costs it no place."""
     queue.add("foo")
     foo = queue.get(0)
@@ -184,7 +184,7 @@ def test_the_end_of_a_claim_that_is_not_held_changes_nothing(make_queue: Make) -
 
 @pytest.mark.conformance("WQ-14", "DQ-13", "PQ-08", "RD-16")
 @anywhere
-def test_depth_counts_what_waits_for_a_worker(queue: Queue, server_time: ServerTime) -> None:
+def test_depth_counts_the_items_that_wait_for_a_worker(queue: Queue, server_time: ServerTime) -> None:
     """Ready, added while held, and due, though no process looked; not what is held or has time left."""
     queue.add("held", "ready", "dirty")
     held, _, _ = (queue.get(0) for _ in range(3))

@@ -50,7 +50,7 @@ def frozen(redis_server: EmbeddedValkey, connection: Connection, clock: SteppedC
 
 
 @pytest.mark.parametrize(("claim_duration", "lasts"), [(30.0, 26.9), (1.0, 0.8), (300.0, 294.9)])
-def test_it_leaves_time_to_cancel_and_what_the_server_may_have_counted_before(
+def test_it_leaves_time_to_cancel_and_the_time_that_the_server_may_have_counted_before(
     clock: SteppedClock, claim_duration: float, lasts: float
 ) -> None:
     """A tenth of the claim duration, 5 s at most, and a tick of the claim clock."""
@@ -92,7 +92,7 @@ class Raced(ClaimDeadline):
         return period
 
 
-def test_what_a_thread_missed_is_known_to_the_watcher_in_the_end(clock: SteppedClock) -> None:
+def test_a_deadline_that_a_thread_missed_is_known_to_the_watcher_in_the_end(clock: SteppedClock) -> None:
     """Else nothing of it would be cancelled, and its claims be kept for ever."""
     deadline = Raced(30.0, clock)
     deadline.begin(clock.monotonic())
@@ -191,7 +191,7 @@ def test_a_thread_that_waits_for_cancelled_is_woken_at_the_deadline(connection: 
     queue.close()
 
 
-def test_what_was_found_too_late_is_given_back_once_its_handlers_had_time_to_end(
+def test_claims_that_were_found_lapsed_too_late_are_given_back_once_their_handlers_had_time_to_end(
     frozen: Frozen, clock: SteppedClock
 ) -> None:
     """One that saw the deadline pass settles nothing, even if a heartbeat came through just then."""

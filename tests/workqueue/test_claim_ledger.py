@@ -31,7 +31,7 @@ def ledger() -> ClaimLedger:
     return ClaimLedger("foos", on_cancel=lambda _: None, interrupt=lambda: None)
 
 
-def test_what_a_turn_brought_is_held_though_all_was_cancelled_meanwhile(ledger: ClaimLedger) -> None:
+def test_the_claims_of_a_turn_are_held_though_all_was_cancelled_meanwhile(ledger: ClaimLedger) -> None:
     """Else its handler would run, and nothing that it did could be settled."""
     before, claimed = Request("a", fence=1), Request("b", fence=2)
     ledger.record([], _reply(before), asked=True)
@@ -53,7 +53,7 @@ def test_claims_may_end_while_others_are_cancelled(ledger: ClaimLedger) -> None:
     assert ledger.cancel_all("no heartbeat reached Redis in time") == requests
 
 
-def test_what_was_put_back_is_forgotten(ledger: ClaimLedger) -> None:
+def test_items_that_were_put_back_are_forgotten(ledger: ClaimLedger) -> None:
     """A loop that claims ahead and gives back leaves nothing here for each time."""
     for number in range(3):
         ledger.record([], _reply(Request(f"a{number}", fence=number)), asked=True)

@@ -95,7 +95,7 @@ def test_fifty_producers_and_ten_consumers(make_queue: Make, shut_down: Callable
 @pytest.mark.conformance("WQ-05", "WQ-06", "WQ-11", "WQ-12")
 @anywhere
 @SHUTDOWNS
-def test_consumers_that_add_again_what_they_hold(
+def test_consumers_that_add_their_held_items_again(
     make_queue: Make, shut_down: Callable[[Queue], object]
 ) -> None:
     """client-go TestAddWhileProcessing: ten consumers add each item twice; a shutdown loses none of it."""

@@ -53,7 +53,7 @@ def test_the_error_decides_and_the_count_is_the_items(make_queue: Make) -> None:
     assert back_off(queue, "a", conflict) == 0.5
 
 
-def test_it_hears_of_the_key_the_failures_and_the_error(make_queue: Make) -> None:
+def test_it_receives_the_key_the_failures_and_the_error(make_queue: Make) -> None:
     """And of no error where a failure is counted without one."""
     heard: list[Failure] = []
 

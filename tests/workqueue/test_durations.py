@@ -65,7 +65,7 @@ def stepped(seconds: Any) -> float:
         stepped,
     ],
 )
-def test_a_timedelta_means_what_its_seconds_mean(read: Callable[[Any], Any]) -> None:
+def test_a_timedelta_means_its_seconds(read: Callable[[Any], Any]) -> None:
     """It is no timedelta any longer when it is read."""
     assert read(LONG) == read(90.0)
     assert "timedelta" not in repr(read(LONG))

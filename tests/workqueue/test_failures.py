@@ -183,7 +183,7 @@ class TestCrashes:
         item = item_of(inspector, "a")
         assert (item.state, item.reason, item.last_error) == ("dead", "crashes", "its workers died 3 times")
 
-    def test_what_crashed_to_death_gets_one_attempt_by_an_event(
+    def test_an_item_that_is_dead_by_crashes_gets_one_attempt_by_an_event(
         self, make_queue: Make, inspector: Inspector, server_time: ServerTime
     ) -> None:
         """Alone, as before; after one more death it is dead again, success clears it."""

@@ -254,7 +254,7 @@ def test_a_queue_stays_fair_for_handles_that_do_not_say_so(connection: Connectio
     assert "light/a" in {request.key for request in claim(plain, 2)}
 
 
-def test_a_plain_queue_has_the_order_of_its_adds_and_no_more_keys(connection: Connection) -> None:
+def test_a_plain_queue_has_the_order_of_its_adds_and_no_further_keys(connection: Connection) -> None:
     """Without the option nothing is paid: client-go's order."""
     queue = Queue("foos", connection)
     queue.add(*(f"heavy/{number}" for number in range(5)))
@@ -290,7 +290,7 @@ def test_a_handle_that_says_otherwise_than_its_queue_is_refused(connection: Conn
     assert finish_all(queue) == ["a/3"]
 
 
-def test_a_handle_that_has_begun_goes_on_whatever_its_queue_becomes(
+def test_a_handle_that_has_begun_goes_on_though_its_queue_changes(
     connection: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A user changes it where something is wrong already: no process ends by that, and one line says so."""
@@ -308,7 +308,7 @@ def test_a_handle_that_has_begun_goes_on_whatever_its_queue_becomes(
     assert finish_all(queue) == ["a/3", "b/2", "a/4"]
 
 
-def test_a_stream_hands_its_events_over_whatever_the_queue_is_fair_by(
+def test_a_stream_hands_its_events_over_to_any_fair_queue(
     connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It may begin long after its process, and events have no other way into the queue."""
@@ -339,7 +339,9 @@ def test_a_backlog_takes_turns_once_its_queue_is_fair(connection: Connection, wh
         assert (of_it := [key for key in found if key.startswith(name)]) == sorted(of_it)
 
 
-def test_what_comes_while_a_queue_becomes_fair_waits_behind_older_items(connection: Connection) -> None:
+def test_an_item_that_is_added_while_a_queue_becomes_fair_waits_behind_older_items(
+    connection: Connection,
+) -> None:
     """However far that is, and whichever way it comes: no namespace loses its order."""
     queue, store = Queue("foos", connection), QueueStore(connection, "foos")
     queue.add(*(f"heavy/{number:03}" for number in range(400)))
@@ -361,7 +363,9 @@ def test_what_comes_while_a_queue_becomes_fair_waits_behind_older_items(connecti
     assert Counter(key[:5] for key in found[:100]) == {"heavy": 50, "light": 50}
 
 
-def test_what_comes_at_a_higher_priority_meanwhile_takes_turns_at_once(connection: Connection) -> None:
+def test_an_item_that_is_added_at_a_higher_priority_meanwhile_takes_turns_at_once(
+    connection: Connection,
+) -> None:
     """Where all have entered there is nothing to wait for."""
     queue, store = Queue("foos", connection), QueueStore(connection, "foos")
     queue.add(*(f"a/{number:03}" for number in range(600)))
@@ -466,9 +470,7 @@ def test_a_full_redis_lets_a_fair_queue_be_drained(connection: Connection) -> No
 
 
 @pytest.mark.parametrize("damage", [("ZADD", "flows", "1e300", "0 a"), ("HSET", "arrivals", "a/2", "odd")])
-def test_what_nobody_can_read_of_shares_harms_no_item(
-    connection: Connection, damage: tuple[str, ...]
-) -> None:
+def test_unreadable_shares_harm_no_item(connection: Connection, damage: tuple[str, ...]) -> None:
     """Each item is claimed once, with its priority."""
     queue = Queue("foos", connection, fair_by="namespace")
     queue.add("a/1", "a/2", "b/1")
@@ -539,7 +541,7 @@ def test_an_item_that_was_claimed_before_the_queue_was_fair_comes_back_first(
     assert "a/1" in {request.key for request in claim(queue, 4)}
 
 
-def test_an_add_mends_a_place_that_no_script_wrote(connection: Connection) -> None:
+def test_an_add_repairs_a_place_that_no_script_wrote(connection: Connection) -> None:
     """Behind all others, where no claim of a busy queue would come."""
     queue = Queue("foos", connection, fair_by="namespace")
     queue.add("a/1")

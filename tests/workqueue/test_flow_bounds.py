@@ -130,7 +130,7 @@ def test_a_raised_item_comes_before_those_that_are_held_back(bounded: Bounded) -
 
 
 @pytest.mark.usefixtures("server_time")
-def test_a_raise_with_a_delay_wakes_a_worker_for_what_was_held_back(
+def test_a_raise_with_a_delay_wakes_a_worker_for_the_item_that_was_held_back(
     bounded: Bounded, connection: Connection
 ) -> None:
     """It is pending now, and no delay is of it; though another worker sees to the next due time."""
@@ -210,7 +210,7 @@ def test_nothing_is_left_of_limits_once_the_work_is_done(bounded: Bounded, conne
     assert store.read(("HEXISTS", "meta", "bounded")) == [0]
 
 
-def test_a_queue_without_a_limit_has_no_more_keys(connection: Connection) -> None:
+def test_a_queue_without_a_limit_has_no_further_keys(connection: Connection) -> None:
     """Nothing is paid for what is not asked."""
     queue, store = Queue("foos", connection, fair_by="namespace"), QueueStore(connection, "foos")
     queue.add("a/1", "a/2")
@@ -238,7 +238,7 @@ def test_the_claims_of_a_process_that_died_hold_nothing_back_for_long(
 
 
 @pytest.mark.parametrize("how", ["delete", "park"])
-def test_repairs_find_what_is_held_back(
+def test_repairs_find_the_items_that_are_held_back(
     bounded: Bounded, connection: Connection, server_time: ServerTime, how: str
 ) -> None:
     """And what was let in: the next of its namespace is found with the next look."""
@@ -352,7 +352,7 @@ def test_claims_that_an_older_distq_ended_count_no_longer(
         b"z\0lz/1",
     ],
 )
-def test_what_nobody_can_read_of_limits_harms_no_item(
+def test_unreadable_limits_harm_no_item(
     bounded: Bounded, connection: Connection, server_time: ServerTime, entry: bytes, score: str
 ) -> None:
     """Each item is claimed once; a look drops what no script wrote, wherever its score puts it."""
@@ -367,7 +367,7 @@ def test_what_nobody_can_read_of_limits_harms_no_item(
 
 
 @pytest.mark.parametrize(("entry", "score"), [(b"a\0ca/1", "+inf"), (b"z\0cz/1", "-7")])
-def test_claims_count_for_a_limit_whatever_their_scores_are(
+def test_claims_count_for_a_limit_with_any_scores(
     bounded: Bounded, connection: Connection, server_time: ServerTime, entry: bytes, score: str
 ) -> None:
     """A look puts an entry back to its flow, before it counts."""

@@ -195,7 +195,7 @@ def test_no_turn_follows_a_wait_where_a_test_gives_the_time(connection: Connecti
     queue.close()
 
 
-def test_who_shuts_down_leaves_nothing_claimed(waiting: Waiting, queue: Queue) -> None:
+def test_a_handle_that_shuts_down_leaves_nothing_claimed(waiting: Waiting, queue: Queue) -> None:
     """The end of its pop may claim an item, which is given back."""
     waiting.wait()
     queue.add("a")
@@ -204,7 +204,7 @@ def test_who_shuts_down_leaves_nothing_claimed(waiting: Waiting, queue: Queue) -
     queue.close()
 
 
-def test_an_interrupted_get_gives_back_what_the_end_of_its_wait_claims(
+def test_an_interrupted_get_gives_back_the_item_that_the_end_of_its_wait_claims(
     waiting: Waiting, queue: Queue, connection: Connection
 ) -> None:
     """As if Ctrl-C came just before the token of the item."""

@@ -75,7 +75,7 @@ def lapsed(living: Queue, connection: Connection, key: str, record: bytes) -> No
 
 
 @pytest.mark.parametrize("how", ["holds the interpreter", "is frozen"])
-def test_who_stood_still_and_lives_on_is_no_crash(
+def test_a_process_that_was_frozen_and_lives_on_is_no_crash(
     redis_server: EmbeddedValkey, connection: Connection, living: Queue, how: str
 ) -> None:
     """What was counted while it was silent is taken back, and it says what happened."""
@@ -111,7 +111,7 @@ def test_an_item_that_is_dead_for_a_process_that_lives_on_becomes_pending(
         holder.end()
 
 
-def test_who_was_killed_is_a_crash(
+def test_a_process_that_was_killed_is_a_crash(
     redis_server: EmbeddedValkey, connection: Connection, living: Queue
 ) -> None:
     """Its process does not come back; one that starts in its place does not speak for it."""

@@ -74,7 +74,9 @@ def test_a_busy_session_compares_its_claims_with_its_next_turn(
     assert [request.key for request in other.turn([], 140).requests] == [*settled, "more"]
 
 
-def test_what_a_redis_that_went_back_still_knows_is_kept(make_queue: Make, connection: Connection) -> None:
+def test_a_claim_that_a_redis_that_went_back_still_knows_is_kept(
+    make_queue: Make, connection: Connection
+) -> None:
     """Its handler runs on, and no other worker gets the item."""
     queue, other = make_queue(), make_queue()
     queue.add("long", "x")

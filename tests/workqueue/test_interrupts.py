@@ -102,7 +102,7 @@ def test_the_thread_that_forks_is_the_main_thread_of_its_child() -> None:
     assert codes == [0]
 
 
-def test_what_a_call_that_failed_had_is_free_at_once() -> None:
+def test_the_requests_of_a_call_that_failed_are_free_at_once() -> None:
     """Its error leads to no cycle, which would keep requests until the next garbage collection."""
     kept: list[weakref.ref[threading.Event]] = []
 
@@ -195,7 +195,7 @@ def test_an_interrupted_call_goes_on_and_its_answer_is_undone() -> None:
     assert not is_given_up()
 
 
-def test_an_interrupt_anywhere_in_a_call_undoes_what_its_caller_has_not() -> None:
+def test_an_interrupt_anywhere_in_a_call_undoes_the_claims_that_its_caller_did_not_get() -> None:
     """Each answer is the caller's or undone, never both and never neither."""
     place = 0
     while True:
@@ -264,7 +264,7 @@ def test_a_claim_that_came_for_an_interrupted_get_is_released(slow: Slow, connec
     other.close()
 
 
-def test_a_drain_does_not_wait_for_what_came_for_an_interrupted_get(
+def test_a_drain_does_not_wait_for_an_item_that_an_interrupted_get_claimed(
     slow: Slow, connection: Connection
 ) -> None:
     """It would not be settled."""

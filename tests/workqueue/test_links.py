@@ -94,7 +94,7 @@ def test_an_add_of_many_keys_is_one_span(make_queue: Make, off_the_ms: ServerTim
 
 
 @anywhere
-def test_who_raises_an_item_is_linked_from_then_on(make_queue: Make, off_the_ms: ServerTime) -> None:
+def test_the_add_that_raises_an_item_is_linked_from_then_on(make_queue: Make, off_the_ms: ServerTime) -> None:
     """It is at the end of its new level since that add."""
     queue = make_queue(spans=NumberedSpans())
     queue.add("a", "b")
@@ -119,7 +119,7 @@ def test_an_add_while_the_item_is_claimed_is_linked_from_the_next_claim(
 
 @anywhere
 @pytest.mark.parametrize("outcome", [Result(requeue_after=0.5), RetryAfter(0.5)])
-def test_what_comes_back_by_the_clock_is_linked_to_nothing(
+def test_an_item_that_comes_back_by_the_clock_is_linked_to_nothing(
     make_queue: Make, off_the_ms: ServerTime, outcome: Result | Exception
 ) -> None:
     """No span made it pending: neither the first add's, nor one of those at that very moment."""
@@ -175,7 +175,7 @@ def test_an_add_without_a_span_is_linked_to_nothing(make_queue: Make, off_the_ms
 
 
 @anywhere
-def test_who_tells_no_spans_gets_no_links(make_queue: Make, off_the_ms: ServerTime) -> None:
+def test_a_worker_without_spans_gets_no_links(make_queue: Make, off_the_ms: ServerTime) -> None:
     """A worker without spans beside one with them."""
     make_queue(spans=NumberedSpans()).add("a")
     assert links(make_queue()) == {"a": ""}
@@ -211,7 +211,7 @@ class Wire(Connection):
         return self.replies[-1]
 
 
-def test_without_spans_redis_holds_and_answers_what_it_did(
+def test_without_spans_redis_holds_and_answers_the_same_as_ever(
     redis_server: EmbeddedValkey, connection: Connection
 ) -> None:
     """Spans change nothing but one key beside the queue, which is not there without them."""
@@ -302,13 +302,13 @@ def test_an_add_of_nothing_has_no_span(make_queue: Make) -> None:
     assert spans.begun == []
 
 
-def test_a_queue_refuses_what_keeps_no_spans() -> None:
+def test_a_queue_refuses_a_provider_that_keeps_no_spans() -> None:
     """By name, before anything is asked."""
     with pytest.raises(ConfigError, match=r"bad spans .*OpenTelemetrySpans"):
         Queue("foos", spans=print)  # type: ignore[arg-type]  # the mistake
 
 
-def test_a_request_is_the_same_whatever_it_links_to() -> None:
+def test_a_request_is_the_same_with_any_link() -> None:
     """A link is for people: nothing is decided by it, and it is not printed."""
     assert Request("a", link=number(1)) == Request("a")
     assert "link" not in repr(Request("a", link=number(1)))

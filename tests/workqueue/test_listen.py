@@ -57,7 +57,7 @@ def test_a_loop_makes_one_turn_an_item(counted: CountedTurns) -> None:
     queue.close()
 
 
-def test_a_loop_that_breaks_gives_back_what_it_claimed_ahead(connection: Connection) -> None:
+def test_a_loop_that_breaks_gives_back_the_items_that_it_claimed_ahead(connection: Connection) -> None:
     """Another handle gets it at once, at its old place."""
     queue, other = Queue("foos", connection), Queue("foos", connection)
     queue.add("a", "b", "c")
@@ -113,7 +113,9 @@ def test_a_program_ends_though_its_loop_was_left_open(
     assert _claims(connection) == 0
 
 
-def test_a_loop_that_does_other_things_gives_back_what_it_claimed_ahead(connection: Connection) -> None:
+def test_a_loop_that_does_other_things_gives_back_the_items_that_it_claimed_ahead(
+    connection: Connection,
+) -> None:
     """The heartbeat finds it unwanted twice; then other processes may have it, and the loop goes on."""
     queue = Queue("foos", connection)
     queue.add("a", "b")
@@ -182,7 +184,7 @@ def test_a_shutdown_waits_a_second_at_most_for_a_redis_that_hangs(counted: Count
     queue.close()
 
 
-def test_another_thread_of_the_handle_gets_what_was_claimed_ahead(counted: CountedTurns) -> None:
+def test_another_thread_of_the_handle_gets_an_item_that_was_claimed_ahead(counted: CountedTurns) -> None:
     """It needs no turn for that."""
     queue = Queue("foos", counted)
     queue.add("a", "b")
@@ -251,7 +253,7 @@ def test_a_loop_that_is_slow_after_each_item_is_no_surplus(connection: Connectio
     queue.close()
 
 
-def test_what_was_claimed_ahead_is_no_claim_that_is_cancelled(
+def test_an_item_that_was_claimed_ahead_is_no_claim_that_is_cancelled(
     connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No handler had it, so a shutdown warns of nothing."""

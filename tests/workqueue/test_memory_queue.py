@@ -24,7 +24,7 @@ def test_handles_share_their_items_only_where_it_is_asked_for() -> None:
         MemoryQueue("bars", shares=first)
 
 
-def test_what_a_queue_in_redis_refuses_is_refused_here() -> None:
+def test_the_mistakes_that_a_queue_in_redis_refuses_are_refused_here() -> None:
     """A test in memory finds the same mistakes."""
     queue = MemoryQueue("foos", max_length=1)
     with pytest.raises(InvalidKey):
@@ -81,7 +81,7 @@ def test_a_fake_clock_decides_when_a_get_ends_empty() -> None:
     assert len(ended) == 1
 
 
-def test_an_add_wakes_all_who_wait() -> None:
+def test_an_add_wakes_all_threads_that_wait() -> None:
     """Each of many threads gets one of the items that come at once."""
     queue = MemoryQueue("foos")
     got: list[str] = []
@@ -122,7 +122,7 @@ def test_a_change_between_a_turn_and_a_wait_ends_the_wait() -> None:
     queue.wait(60)
 
 
-def test_abandon_is_a_crash_of_what_is_held(caplog: pytest.LogCaptureFixture) -> None:
+def test_abandon_is_a_crash_of_the_held_items(caplog: pytest.LogCaptureFixture) -> None:
     """Items come back, requests are cancelled, the zombie is refused; the third time it becomes dead."""
     living = MemoryQueue("foos")
     living.turn([], 0)

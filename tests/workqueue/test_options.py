@@ -47,7 +47,7 @@ def test_a_handle_shows_the_options_that_it_was_given(connection: Connection, ki
 
 
 @pytest.mark.parametrize("option", sorted(OPTIONS.keys() - {"rate_limiter"}))
-def test_what_no_option_accepts_is_refused_with_a_remedy(option: str) -> None:
+def test_a_value_that_no_option_accepts_is_refused_with_a_remedy(option: str) -> None:
     """Nothing comes to Redis."""
     with pytest.raises(ConfigError, match=rf"bad {option} <object object at .*>\. Give "):
         QueueOptions(**{option: object()})  # type: ignore[arg-type]

@@ -35,7 +35,7 @@ def test_each_answer_has_one_outcome(answer: Any, outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("words", [{"priority": 5}, {"keep_failures": True}])
-def test_what_goes_with_a_delay_is_refused_without_one(words: dict[str, Any]) -> None:
+def test_an_argument_that_goes_with_a_delay_is_refused_without_one(words: dict[str, Any]) -> None:
     """It would say nothing, and look as if it did."""
     with pytest.raises(ValueError, match=f"{next(iter(words))} without requeue_after. Give both"):
         Result(**words)

@@ -113,7 +113,7 @@ def test_an_equal_or_lower_priority_keeps_the_place(queue: Queue) -> None:
 
 @pytest.mark.conformance("PQ-05")
 @anywhere
-def test_what_became_due_stands_where_its_time_came(queue: Queue, server_time: ServerTime) -> None:
+def test_an_item_that_became_due_has_the_place_of_its_due_time(queue: Queue, server_time: ServerTime) -> None:
     """In its level between what was added before and after that moment, though it was noticed later."""
     queue.add("due", after=2)
     queue.add("due high", after=3, priority=1)
@@ -126,7 +126,7 @@ def test_what_became_due_stands_where_its_time_came(queue: Queue, server_time: S
 
 @pytest.mark.conformance("PQ-06")
 @anywhere
-def test_a_waiting_item_that_is_added_now_stands_where_that_add_came(queue: Queue) -> None:
+def test_a_waiting_item_that_is_added_now_has_the_place_of_that_add(queue: Queue) -> None:
     """controller-runtime gives it its old place, before items that were ready all the time."""
     queue.add("foo", after=60)
     queue.add("before")

@@ -88,7 +88,7 @@ def test_a_fresh_add_supersedes_a_delay_and_keeps_the_failures(queue: Queue, ser
         queue.get(0)
 
 
-def test_a_full_queue_refuses_producers_but_not_what_is_pending(make_queue: Make) -> None:
+def test_a_full_queue_refuses_producers_but_no_item_that_is_pending(make_queue: Make) -> None:
     """The keys before the first that does not fit are in, and the error says how many."""
     queue = make_queue(max_length=3)
     queue.add("a")
@@ -103,7 +103,7 @@ def test_a_full_queue_refuses_producers_but_not_what_is_pending(make_queue: Make
 
 @pytest.mark.first_contact(4)
 @pytest.mark.conformance("RD-04", "RL-16")
-def test_done_keeps_the_back_off_of_what_is_pending(queue: Queue, server_time: ServerTime) -> None:
+def test_done_keeps_the_back_off_of_a_pending_item(queue: Queue, server_time: ServerTime) -> None:
     """client-go's loop, AddRateLimited and then Done, backs off."""
     queue.add("a")
     request = queue.get(0)

@@ -79,7 +79,7 @@ def test_a_program_for_something_else_is_refused_with_both_named(make: Make) -> 
         (Purpose("apps/v1/Deployment", ["aa"]), Purpose("apps/v1/StatefulSet")),
     ],
 )
-def test_what_differs(ours: Purpose, theirs: Purpose, make: Make) -> None:
+def test_programs_for_different_resources_conflict(ours: Purpose, theirs: Purpose, make: Make) -> None:
     """The cluster, the group or the kind."""
     first, second = make(ours), make(theirs)
     first.add("a")
@@ -101,7 +101,9 @@ def test_what_differs(ours: Purpose, theirs: Purpose, make: Make) -> None:
         (None, Purpose("v1/ConfigMap")),
     ],
 )
-def test_what_does_not(ours: Purpose | None, theirs: Purpose | None, make: Make) -> None:
+def test_programs_for_the_same_resource_do_not_conflict(
+    ours: Purpose | None, theirs: Purpose | None, make: Make
+) -> None:
     """Another version of the resource, a rotation of authorities, what is unknown, and who says nothing."""
     first, second = make(ours), make(theirs)
     first.add("a", "b")
@@ -125,7 +127,7 @@ def test_a_worker_of_0_1_0_is_no_other_program(make: Make, connection: Connectio
     connection.execute("DEL", "distq:{foos}:workers")
 
 
-def test_what_is_left_of_a_program_that_died_lapses(make: Make, server_time: ServerTime) -> None:
+def test_the_session_of_a_program_that_died_lapses(make: Make, server_time: ServerTime) -> None:
     """Nothing that lives is in the way: the new program begins once the claims of the dead one are over."""
     dead, heir = make(CONFIG_MAPS), make(SECRETS)
     dead.add("a", "b")
@@ -159,7 +161,7 @@ def test_rare_heartbeats_are_no_silence(make: Make) -> None:
         with_short_timeouts.turn([], 1)
 
 
-def test_an_informer_waits_no_longer_than_somebody_may_be_silent(make: Make, connection: Connection) -> None:
+def test_an_informer_waits_no_longer_than_a_worker_may_be_silent(make: Make, connection: Connection) -> None:
     """Where no worker is left none lets the dead ones lapse, and it must not wait for that for ever."""
     make(CONFIG_MAPS).turn([], 0)
     clock = FakeClock()

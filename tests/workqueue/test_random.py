@@ -45,12 +45,12 @@ def never_in(seen: Counter[str]) -> set[str]:
 
 
 @pytest.mark.conformance("PQ-20", "WQ-13", "RD-15")
-def test_random_calls_of_many_items_do_what_the_specification_says(connection: Connection) -> None:
+def test_random_calls_of_many_items_match_the_specification(connection: Connection) -> None:
     """Three hundred items: bounded take-back and promotion lose and reorder nothing."""
     run(lambda: ManyMachine(connection, Counter()), examples=examples_of(desk=3, ci=8), steps=60)
 
 
-def test_what_was_held_back_when_its_queue_became_fair_comes_back_as_specified(
+def test_an_item_that_was_held_back_when_its_queue_became_fair_comes_back_as_specified(
     connection: Connection,
 ) -> None:
     """Random calls found that the specification left such an item in its place by time."""

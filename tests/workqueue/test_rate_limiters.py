@@ -52,7 +52,7 @@ def test_an_items_back_off_doubles_with_each_failure_and_is_its_own(make_queue: 
 @pytest.mark.parametrize(
     ("base", "most", "failures", "delay"), [(0.001, 1000, 6, 0.032), (60, 1000 * HOUR, 3, 240)]
 )
-def test_back_off_stays_at_its_most_however_often_an_item_fails(
+def test_back_off_stays_at_its_most_after_many_failures(
     make_queue: Make, base: float, most: float, failures: int, delay: float
 ) -> None:
     """Two to the power of a thousand is no trap."""
@@ -215,7 +215,7 @@ def test_a_failure_record_goes_with_its_item(
 
 
 @pytest.mark.conformance("RL-15")
-def test_a_record_outlives_what_leaves_its_item_alive(
+def test_a_record_outlives_the_calls_that_leave_its_item_alive(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
     """Releases, deaths of workers, and deleting what is pending of an item that is held."""
@@ -283,7 +283,9 @@ class _LooksLikeOne:
         _asynchronous,
     ],
 )
-def test_what_is_no_limiter_is_refused_when_the_queue_is_made(connection: Connection, limiter: Any) -> None:
+def test_an_object_that_is_no_limiter_is_refused_when_the_queue_is_made(
+    connection: Connection, limiter: Any
+) -> None:
     """A class, a function that was not called, one of something else: not at the first failure."""
     with pytest.raises(ConfigError, match=r"bad rate_limiter .*\. Give a limiter, or a function of one"):
         Queue("foos", connection, rate_limiter=limiter)

@@ -190,7 +190,7 @@ class TestRevival:
 
     @pytest.mark.first_contact(7)
     @pytest.mark.parametrize("event", [lambda queue: queue.add("a"), lambda queue: queue.add_after("a", 1)])
-    def test_what_was_revived_no_longer_shows_why_it_was_dead(
+    def test_an_item_that_was_revived_no_longer_shows_why_it_was_dead(
         self, dead: Queue, inspector: Inspector, server_time: ServerTime, event: Callable[[Queue], object]
     ) -> None:
         """Waiting or held: a reason is that of the dead. Its last error is still its last error."""
@@ -205,7 +205,7 @@ class TestRevival:
         assert item_of(inspector, "a").reason == "terminal"
 
     @pytest.mark.first_contact(7)
-    def test_what_an_operator_wrote_is_gone_with_the_parking(
+    def test_the_reason_of_an_operator_is_gone_with_the_parking(
         self, make_queue: Make, inspector: Inspector
     ) -> None:
         """It is no error of the item, nor the time of one; a failure without an error keeps it away."""

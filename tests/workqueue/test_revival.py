@@ -89,7 +89,7 @@ class TestEverywhere:
         assert queue.depth() == 246
 
 
-def test_who_parks_by_hand_decides_alone(
+def test_a_person_who_parks_by_hand_decides_alone(
     make_queue: MakeQueue, server_time: ServerTime, connection: Connection
 ) -> None:
     """What is parked or requeued by hand is not revived, and what is deleted does not come back."""
@@ -104,7 +104,7 @@ def test_who_parks_by_hand_decides_alone(
     assert nothing_to_claim(queue)
 
 
-def test_who_killed_its_workers_gets_one_more(
+def test_an_item_that_killed_its_workers_gets_one_more(
     make_queue: MakeQueue, server_time: ServerTime, connection: Connection
 ) -> None:
     """It is dead after the third worker, revived, and dead after the fourth."""
@@ -167,7 +167,7 @@ def test_people_see_when_an_item_will_be_revived(
     assert item_of(inspector, "a").due is None
 
 
-def test_who_parks_what_will_be_revived_keeps_it_dead(
+def test_an_item_that_is_parked_before_its_revival_stays_dead(
     make_queue: MakeQueue, server_time: ServerTime, connection: Connection
 ) -> None:
     """It has the reason that was given, and its failures; what nothing revives is left as it is."""
@@ -198,7 +198,7 @@ def test_revivals_are_counted(make_queue: MakeQueue, server_time: ServerTime) ->
 
 
 @pytest.mark.parametrize("after", [0, -1, float("nan"), float("inf"), "900", True])
-def test_what_is_no_time_is_refused(after: float, connection: Connection) -> None:
+def test_a_value_that_is_no_time_is_refused(after: float, connection: Connection) -> None:
     """With a ConfigError that says what may be given."""
     with pytest.raises(ConfigError, match="bad revive_dead_after"):
         Queue("foos", connection, revive_dead_after=after)

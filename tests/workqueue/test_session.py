@@ -142,7 +142,7 @@ def test_a_settlement_of_unknown_end_is_not_called_refused(
     queue.close()
 
 
-def test_a_close_asks_again_for_what_is_in_doubt(unheard: Unheard) -> None:
+def test_a_close_asks_again_for_a_turn_that_is_in_doubt(unheard: Unheard) -> None:
     """A later call for it gets the answer; a claim without a caller is given back."""
     queue, other = _queue(unheard), Queue("foos", unheard)
     queue.add("a", "b")
@@ -295,7 +295,7 @@ class Pauses(threading.Event):
         return len(self.noted) > 40
 
 
-def test_a_process_that_stood_still_while_it_looked_at_its_deadline_knows(
+def test_a_process_that_was_frozen_while_it_looked_at_its_deadline_knows(
     make_queue: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not only what interrupts the rest between two looks counts."""
@@ -313,7 +313,7 @@ def test_a_process_that_stood_still_while_it_looked_at_its_deadline_knows(
     assert heartbeat.stood_still() > 50
 
 
-def test_a_process_that_stood_still_for_the_rest_of_its_claims_says_so(
+def test_a_process_that_was_frozen_for_the_rest_of_its_claims_reports_it(
     make_queue: Make,
     connection: Connection,
     monkeypatch: pytest.MonkeyPatch,
@@ -329,7 +329,7 @@ def test_a_process_that_stood_still_for_the_rest_of_its_claims_says_so(
     assert "this process did not run for " in caplog.text
 
 
-def test_a_beat_that_was_answered_before_the_process_stood_still_does_not_hide_that(
+def test_a_beat_that_was_answered_before_the_process_was_frozen_does_not_hide_that(
     make_queue: Make,
     connection: Connection,
     monkeypatch: pytest.MonkeyPatch,
@@ -380,7 +380,7 @@ def test_after_a_failure_heartbeats_come_well_before_the_claims_lapse(
     assert again_after <= claim_duration / 3 / 4
 
 
-def test_what_a_fenced_process_held_is_given_back_though_its_session_is_busy(
+def test_the_items_of_a_fenced_process_are_given_back_though_its_session_is_busy(
     redis_server: EmbeddedValkey, make_queue: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An outage in which the server did not count on: the session lives, and so would its claims."""
@@ -407,7 +407,7 @@ def test_what_a_fenced_process_held_is_given_back_though_its_session_is_busy(
     assert other.get(0).key == "a"
 
 
-def test_what_came_late_is_not_handed_out_once_it_was_cancelled(unheard: Unheard) -> None:
+def test_a_claim_that_came_late_is_not_handed_out_once_it_was_cancelled(unheard: Unheard) -> None:
     """Its handler would begin on a claim that is lost."""
     queue = _queue(unheard)
     queue.add("a")
@@ -497,7 +497,7 @@ def test_a_handle_that_was_dropped_stops_its_heartbeat(
     assert heartbeat._session() is None
 
 
-def test_what_threads_ask_meanwhile_travels_in_one_turn(make_queue: Make) -> None:
+def test_the_calls_of_threads_meanwhile_travel_in_one_turn(make_queue: Make) -> None:
     """One script serves all who asked while another was under way."""
     queue = make_queue()
     queue.turn([], 0)

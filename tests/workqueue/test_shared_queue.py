@@ -205,7 +205,7 @@ def test_no_crash_falls_between_coming_back_and_done(
 
 
 @pytest.mark.conformance("RD-04")
-def test_what_a_crash_tears_apart_is_repeated_not_lost(
+def test_a_retry_that_a_crash_tears_apart_is_repeated_not_lost(
     make_queue: Make, living: Queue, server_time: ServerTime
 ) -> None:
     """add_rate_limited without the done that was to follow: the failure counts, the item comes back."""
@@ -256,7 +256,9 @@ def test_after_a_shutdown_get_ends_at_once_and_the_rest_is_others(make_queue: Ma
 
 
 @pytest.mark.conformance("RD-06")
-def test_what_a_process_holds_when_it_ends_is_free_at_once(make_queue: Make, server_time: ServerTime) -> None:
+def test_the_items_that_a_process_holds_when_it_ends_are_free_at_once(
+    make_queue: Make, server_time: ServerTime
+) -> None:
     """No worker waits for a claim to lapse, and it is no crash."""
     leaving, other = make_queue(), make_queue()
     leaving.add("a")

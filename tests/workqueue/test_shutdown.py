@@ -174,7 +174,7 @@ def test_a_shutdown_amid_a_turn_leaves_no_session(connection: Connection) -> Non
 
 @pytest.mark.conformance("WQ-17")
 @anywhere
-def test_shut_down_does_not_wait_for_what_is_held(queue: Queue) -> None:
+def test_shut_down_does_not_wait_for_held_items(queue: Queue) -> None:
     """It returns, and the claims can be settled afterwards."""
     queue.add("foo", "bar")
     held = [queue.get(0), queue.get(0)]
@@ -199,7 +199,7 @@ def test_drain_returns_when_the_last_claim_ends(queue: Queue) -> None:
 @pytest.mark.conformance("WQ-18", "WQ-D3")
 @pytest.mark.usefixtures("threads_meet_anywhere")
 @anywhere
-def test_every_drain_that_waits_hears_of_the_end(queue: Queue) -> None:
+def test_every_drain_that_waits_is_woken_at_the_end(queue: Queue) -> None:
     """A second drain neither ends the first nor takes its wake-up away."""
     queue.add("foo")
     foo = queue.get(0)
@@ -212,7 +212,7 @@ def test_every_drain_that_waits_hears_of_the_end(queue: Queue) -> None:
 
 @pytest.mark.conformance("WQ-18", "WQ-D1")
 @anywhere
-def test_drain_does_not_wait_for_what_is_queued(make_queue: Make) -> None:
+def test_drain_does_not_wait_for_queued_items(make_queue: Make) -> None:
     """Items that wait, for now or for later, belong to all; none of them is lost by it."""
     queue, other = make_queue(), make_queue()
     queue.add("foo", "bar")

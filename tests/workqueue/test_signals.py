@@ -79,7 +79,7 @@ def _run(program: str, url: str) -> None:
 @pytest.mark.parametrize("shut_down", ["shut_down()", "shut_down_with_drain()"], ids=["at once", "drain"])
 @pytest.mark.parametrize("make", MAKES)
 @pytest.mark.usefixtures("connection")  # empties the database
-def test_a_handler_may_shut_down_what_its_own_thread_sleeps_in(
+def test_a_handler_may_shut_down_the_queue_that_its_own_thread_sleeps_in(
     redis_server: EmbeddedValkey, make: str, shut_down: str
 ) -> None:
     """The sleep ends, and with it listen; the thread that slept closes the connection that it blocked on."""

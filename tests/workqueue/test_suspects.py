@@ -167,7 +167,7 @@ def test_suspects_keep_their_order_and_can_be_raised(make_queue: Make, connectio
     assert order == ["e", "d", "c", "b"]
 
 
-def test_who_is_no_suspect_any_more_is_claimed_beside_others(
+def test_an_item_that_is_no_suspect_any_more_is_claimed_beside_others(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
     """Also behind a suspect that no worker can run: within a tick for up to a hundred of them."""
@@ -187,7 +187,7 @@ def test_who_is_no_suspect_any_more_is_claimed_beside_others(
     assert other.turn(0) == ["expires"]
 
 
-def test_suspects_that_wait_apart_count_as_what_waits(
+def test_suspects_that_wait_apart_count_as_items_that_wait(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
     """In depth, length, listings, metrics, history and since when the oldest waits."""
@@ -298,7 +298,7 @@ def test_another_empties_itself_where_the_first_is_gone(
 
 
 @pytest.mark.parametrize("how", ["delete", "park", "forget", "taken"])
-def test_who_empties_itself_goes_on_once_there_is_no_suspect(
+def test_a_session_that_empties_itself_goes_on_once_there_is_no_suspect(
     workers: Sequence[Worker], make_queue: Make, connection: Connection, how: str
 ) -> None:
     """Deleted, dead, forgiven or taken by an idle session: the next turn claims."""
@@ -488,7 +488,7 @@ def test_a_failure_keeps_when_crashes_were(
     assert f" {reason}@{fence} ".encode() in connection.execute("HGET", FAILURES, "a")
 
 
-def test_what_a_lost_session_still_held_is_no_crash_either(
+def test_an_item_that_a_lost_session_still_held_is_no_crash_either(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
     """A hundred items are taken back at a time; who comes back in the middle says it for all."""
@@ -506,7 +506,7 @@ def test_what_a_lost_session_still_held_is_no_crash_either(
     assert connection.execute("HLEN", FAILURES) == 0
 
 
-def test_who_is_closed_after_its_session_lapsed_says_that_it_lives(
+def test_a_handle_that_is_closed_after_its_session_lapsed_reports_that_it_lives(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
     """Asked to stop as the first thing after a freeze."""

@@ -42,7 +42,7 @@ def test_suspects_that_0_1_0_left_are_taken_over(make_queue: Make, connection: C
     assert moved == [b"one", before[b"one"], b"two", before[b"two"]]
 
 
-def test_what_0_1_0_claimed_meanwhile_is_not_claimed_beside_it(
+def test_an_item_that_0_1_0_claimed_meanwhile_is_not_claimed_beside_it(
     make_queue: Make, connection: Connection
 ) -> None:
     """It added and claimed a suspect that also waits apart: that is pending again, and runs afterwards."""
@@ -59,7 +59,7 @@ def test_what_0_1_0_claimed_meanwhile_is_not_claimed_beside_it(
     assert keys(newer) == ["suspect"]
 
 
-def test_what_0_1_0_settled_meanwhile_waits_with_the_others_again(
+def test_an_item_that_0_1_0_settled_meanwhile_waits_with_the_others_again(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
     """Its failure record is gone, and with the last of them no turn looks for suspects; a tick does."""

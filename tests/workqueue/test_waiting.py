@@ -117,7 +117,7 @@ def test_a_delay_wakes_no_handle_where_another_comes_first(make_fleet: MakeFleet
 @pytest.mark.parametrize(
     ("size", "rate"), [(1, 1), (FEW, 3), (100, 10), pytest.param(2000, 10, marks=pytest.mark.slow)]
 )
-def test_an_idle_fleet_polls_at_the_same_rate_whatever_its_size(
+def test_an_idle_fleet_of_any_size_polls_at_the_same_rate(
     make_fleet: MakeFleet, connection: Connection, size: int, rate: float
 ) -> None:
     """About ten times a second, small ones once a second each; and at most one token lies there."""
@@ -189,7 +189,7 @@ Death = Callable[[Fleet, Consumer], None]
 @pytest.mark.conformance("RD-09")
 @DEATHS
 @pytest.mark.parametrize("size", [FEW, 100, MANY])
-def test_a_token_that_dies_with_its_taker_costs_no_more_than_a_poll(
+def test_a_token_that_dies_with_its_taker_costs_at_most_a_poll(
     make_fleet: MakeFleet, size: int, death: Death
 ) -> None:
     """Another looks soon, though no session knows; and the fleet is as before."""
@@ -243,7 +243,7 @@ def test_a_due_time_whose_coverer_died_waits_for_a_poll(
 
 
 @pytest.mark.parametrize("leave", [Fleet.kill, Fleet.close])
-def test_a_due_time_is_met_though_who_covered_it_left_long_ago(
+def test_a_due_time_is_met_though_the_session_that_covered_it_left_long_ago(
     make_fleet: MakeFleet, leave: Callable[[Fleet, Consumer], None]
 ) -> None:
     """When a session lapses or ends, another is woken to cover what it did."""
@@ -259,7 +259,7 @@ def test_a_due_time_is_met_though_who_covered_it_left_long_ago(
 
 
 @pytest.mark.parametrize("size", [FEW, MANY])
-def test_who_says_goodbye_passes_on_what_it_was_woken_for(make_fleet: MakeFleet, size: int) -> None:
+def test_a_handle_that_says_goodbye_passes_its_wake_up_on(make_fleet: MakeFleet, size: int) -> None:
     """A handle that is closed just then makes no turn any more, but wakes another."""
     fleet = make_fleet(size)
     fleet.add("now")
@@ -270,7 +270,7 @@ def test_who_says_goodbye_passes_on_what_it_was_woken_for(make_fleet: MakeFleet,
 
 
 @pytest.mark.conformance("DQ-11")
-def test_a_heartbeat_notices_what_all_sleepers_miss(make_fleet: MakeFleet) -> None:
+def test_a_heartbeat_notices_an_item_that_all_sleepers_miss(make_fleet: MakeFleet) -> None:
     """The few that are left of a large fleet sleep for minutes; nothing waits for more than ten seconds."""
     fleet = make_fleet(300)
     for consumer in fleet.consumers[:-3]:
@@ -284,7 +284,9 @@ def test_a_heartbeat_notices_what_all_sleepers_miss(make_fleet: MakeFleet) -> No
 
 
 @pytest.mark.parametrize("size", [FEW, 30])
-def test_nothing_is_forgotten_whatever_dies(make_fleet: MakeFleet, connection: Connection, size: int) -> None:
+def test_nothing_is_forgotten_when_any_part_dies(
+    make_fleet: MakeFleet, connection: Connection, size: int
+) -> None:
     """Adds, delays and deaths of all kinds by chance; nothing waits for more than ten seconds."""
     fleet = make_fleet(size, slots=2, work=200, seed=7)
     chance = fleet.random

@@ -97,7 +97,7 @@ def test_the_sleeper_wakes_at_the_earliest_time_that_any_thread_got(waiters: Wai
     eventually(lambda: waiters.ended[1:] == ["got a due time"], "the one that took over looks no later")
 
 
-def test_who_waited_long_enough_leaves_and_the_others_sleep_on(waiters: Waiters) -> None:
+def test_a_thread_whose_timeout_ends_leaves_and_the_others_sleep_on(waiters: Waiters) -> None:
     """Whether it slept for the others or was ready."""
     waiters.wait("sleeps", at_most=0.1)
     waiters.wait("is ready", at_most=0.05)
@@ -122,7 +122,7 @@ def test_an_interrupt_ends_all_waits_of_a_handle_or_the_next_one(waiters: Waiter
     assert waiters.sleeper._waiting == 1
 
 
-def test_no_interrupt_is_lost_however_it_meets_the_sleep(connection: Connection) -> None:
+def test_no_interrupt_is_lost_at_any_moment_of_the_sleep(connection: Connection) -> None:
     """What was noted before an interrupt is seen: it comes while one falls asleep, sleeps, or wakes."""
     sleeper = Sleeper(connection, WAKE)
     noted, seen = 0, 0
@@ -199,7 +199,7 @@ def test_a_timeout_ends_a_get_beside_one_that_waits(connection: Connection) -> N
     queue.close()
 
 
-def test_a_closed_handle_passes_on_what_it_was_woken_for(connection: Connection) -> None:
+def test_a_closed_handle_passes_its_wake_up_on(connection: Connection) -> None:
     """It took the token and makes no turn any more; another handle is woken."""
     leaving = Queue("foos", connection)
     with pytest.raises(Empty):
@@ -212,7 +212,7 @@ def test_a_closed_handle_passes_on_what_it_was_woken_for(connection: Connection)
     assert connection.execute("LLEN", WAKE) == 1
 
 
-def test_who_holds_a_suspect_covers_no_due_time(connection: Connection) -> None:
+def test_a_handle_that_holds_a_suspect_covers_no_due_time(connection: Connection) -> None:
     """It asks for nothing until that ends, so another is woken to cover what is due."""
     holder, other = Queue("foos", connection), Queue("foos", connection)
     with pytest.raises(Empty):
@@ -358,7 +358,7 @@ def _coverer(processes: Processes) -> int | None:
 
 @pytest.mark.conformance("RD-09", "DQ-11")
 @pytest.mark.parametrize("death", [_kill, _stop, _cut], ids=["killed", "stopped", "cut off"])
-def test_what_is_pending_is_claimed_though_who_was_woken_for_it_is_gone(
+def test_a_pending_item_is_claimed_though_the_handle_that_was_woken_for_it_is_gone(
     processes: Processes, connection: Connection, death: Callable[[Processes, int], None]
 ) -> None:
     """One dies while it waits, and may still take a token; another while it covers a due time."""

@@ -62,7 +62,7 @@ def test_the_rate_follows_the_work_done_and_then_there_is_no_news() -> None:
     assert not worker.has_news()
 
 
-def test_what_fails_has_a_rate_of_its_own() -> None:
+def test_failures_have_a_rate_of_their_own() -> None:
     """Where all fails nothing is done: a page that shows both must not say that it is."""
     clock = FakeClock()
     worker = Worker(TurnSettings(QueueOptions(clock=clock)))

@@ -93,7 +93,7 @@ class SamplePlay:
     def _leads(self) -> bool:
         return bool(self._lease().get("spec", {}).get("holderIdentity"))
 
-    def _says_who_leads(self) -> bool:
+    def _names_the_leader(self) -> bool:
         return self._has_event(self._lease().get("metadata", {}).get("uid"))
 
     def _knows_the_cluster(self) -> bool:
@@ -131,7 +131,7 @@ class SamplePlay:
 
     goals: dict[str, Callable[["SamplePlay"], bool]] = {  # noqa: RUF012  never changed
         "leads": _leads,
-        "says who leads": _says_who_leads,
+        "says who leads": _names_the_leader,
         "knows the cluster": _knows_the_cluster,
         "creates": _creates,
         "scales": _scales,

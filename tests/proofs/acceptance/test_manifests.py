@@ -106,7 +106,7 @@ def test_without_any_one_rule_something_fails(
             assert play.go_on() == ALL - fails
 
 
-def test_the_init_containers_find_what_they_check(
+def test_the_checks_of_the_init_containers_pass(
     cluster: GovernedCluster, connection: Connection, redis_server: EmbeddedValkey
 ) -> None:
     """``distq check``, as each side's pods run it, passes with that side's rights."""

@@ -39,7 +39,9 @@ def _reads_before_it_shows(cache: StreamCache, ask: Callable[..., Any]) -> Any:
     return answer
 
 
-def _begins_what_is_there(stream: EventContext, name: str, cached: CachedObject | None, version: str) -> None:
+def _begins_present_objects(
+    stream: EventContext, name: str, cached: CachedObject | None, version: str
+) -> None:
     _begin(stream, name, cached, version)
     if cached is None:
         stream._unpublished = None
@@ -66,7 +68,9 @@ _patched = partial(partial, mock.patch.object)
 CONTROLS = [
     JoinedControl("nothing is published", 9, _patched(EventContext, "publish", lambda _: None)),
     JoinedControl("read before it is shown", 9, _patched(StreamCache, "read", _reads_before_it_shows)),
-    JoinedControl("deletions are not published", 42, _patched(EventContext, "begin", _begins_what_is_there)),
+    JoinedControl(
+        "deletions are not published", 42, _patched(EventContext, "begin", _begins_present_objects)
+    ),
     JoinedControl("shown with the position", 55, _patched(StreamSource, "_publish", _shows_with_position)),
     JoinedControl("waits for itself", 3, _patched(EventContext, "waits_for_itself", lambda *_: False)),
     JoinedControl("nothing waits for the caches", 317, _patched(CatchingUp, "begin", lambda _: None)),

@@ -136,11 +136,11 @@ class Leader:
         listed = str(version)
         self._commit(self._step(listed))
         yield
-        yield from self._drop_what_vanished(shown, version)
+        yield from self._drop_vanished(shown, version)
         self._keeps = self._caches
         self._commit(listed)
 
-    def _drop_what_vanished(self, shown: dict[str, State], version: int) -> Iterator[None]:
+    def _drop_vanished(self, shown: dict[str, State], version: int) -> Iterator[None]:
         as_of = "9" * 30 if "a list's end without a version" in self._mistakes else str(version)
         for name in sorted({name for name, _ in self._store.known()} - shown.keys()):
             dropped = {name: as_of} if self._caches else {}

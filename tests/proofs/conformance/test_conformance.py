@@ -48,7 +48,7 @@ def test_the_table_has_all_ids() -> None:
     assert all(row.why for row in rows.values() if row.kind == "not applicable")
 
 
-def test_what_is_different_is_documented() -> None:
+def test_each_difference_is_documented() -> None:
     """Each difference has its row there, and each row is about an id or about what has none."""
     documented = {row[0] for row in table("client-go, controller-runtime", "distq")}
     named = {row.documented for row in load().values() if row.kind == "different"}
@@ -56,7 +56,7 @@ def test_what_is_different_is_documented() -> None:
     assert documented - named == BEYOND_THE_QUEUE
 
 
-def test_what_is_missing_is_named() -> None:
+def test_a_missing_test_is_named() -> None:
     """An id without a test, one that lacks a server, and an unknown one."""
     rows = {row.id: row for row in (same("A-1", "a"), different("A-2", "b", "B"), same("A-3", "c", on=()))}
     rows["A-4"] = not_applicable("A-4", "d", "there is none")

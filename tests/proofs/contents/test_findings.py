@@ -75,7 +75,7 @@ def test_wrong_types_clocks_and_names_are_found(live: LiveQueue) -> None:
 
 
 @pytest.mark.parametrize("structure", ["flows", "arrivals", "held_back", "flow_items"])
-def test_wrong_types_of_what_flows_have_are_found(live: LiveQueue, structure: str) -> None:
+def test_wrong_types_of_the_keys_of_flows_are_found(live: LiveQueue, structure: str) -> None:
     """A turn of a fair queue with a limit stops at them."""
     live.command("SET", structure, "by hand")
     (finding,) = contents.findings(live.connection)
@@ -85,7 +85,7 @@ def test_wrong_types_of_what_flows_have_are_found(live: LiveQueue, structure: st
 @pytest.mark.bound("LOOK_LIMIT")
 @pytest.mark.parametrize("redis_server", ["redis7"], indirect=True)
 @pytest.mark.parametrize("held", ["many members", "large objects"])
-def test_a_look_reads_little_whatever_there_is(connection: Connection, held: str) -> None:
+def test_a_look_reads_little_of_any_queue(connection: Connection, held: str) -> None:
     """Of 20,000 members a page, and of a cache of 10 MB about as much as one page of it has."""
     if held == "many members":
         queue = Queue("foos", connection)
@@ -124,7 +124,7 @@ def test_the_command_line_shows_and_repairs_names_that_are_no_keys(
     assert Inspector(redis).queues()[0].ready == 1
 
 
-def test_the_dashboard_shows_what_is_no_key(connection: Connection) -> None:
+def test_the_dashboard_shows_a_name_that_is_no_key(connection: Connection) -> None:
     """In its list, and on the item's own page."""
     Queue("foos", connection).add("ns/good")
     connection.execute("ZADD", queue_key("foos", "ready"), 1, b"ns/caf\xe9\n", 1, b"")

@@ -31,7 +31,7 @@ def test_every_item_becomes_text_and_comes_back(item: bytes) -> None:
 
 
 @given(st.binary(max_size=40) | st.text(max_size=10).map(lambda text: text.encode(errors="replace")))
-def test_a_worker_takes_for_a_key_what_an_add_takes_for_one(item: bytes) -> None:
+def test_a_worker_and_an_add_agree_on_which_names_are_keys(item: bytes) -> None:
     """No other item reaches a handler."""
     try:
         is_accepted = validate_key(item.decode()) == item
@@ -50,7 +50,7 @@ def test_a_key_that_looks_like_an_escape_is_still_that_key() -> None:
 
 
 @pytest.mark.parametrize("item", [member for member in MEMBERS if 0 < len(member) <= 1024])
-def test_people_see_and_repair_what_is_no_key(connection: Connection, item: bytes) -> None:
+def test_people_see_and_repair_a_name_that_is_no_key(connection: Connection, item: bytes) -> None:
     """By the name that is shown: look, park, requeue, delete."""
     inspector, name = Inspector(connection), shown(item)
     plant(connection, "ready", item)
@@ -65,7 +65,7 @@ def test_people_see_and_repair_what_is_no_key(connection: Connection, item: byte
     assert inspector.items(NAME) == []
 
 
-def test_all_of_a_state_are_repaired_whatever_they_are(connection: Connection) -> None:
+def test_all_of_a_state_are_repaired_with_any_names(connection: Connection) -> None:
     """What is scanned is taken as it is: the empty and the far too long ones, too."""
     inspector = Inspector(connection)
     plant(connection, "dead", *MEMBERS)
@@ -76,7 +76,7 @@ def test_all_of_a_state_are_repaired_whatever_they_are(connection: Connection) -
 
 
 @pytest.mark.parametrize("state", ["ready", "dead"])
-def test_a_claim_that_somebody_else_wrote_hides_no_state(connection: Connection, state: str) -> None:
+def test_a_claim_that_a_foreign_program_wrote_hides_no_state(connection: Connection, state: str) -> None:
     """An item is processed where its claim and its place among the claimed say so."""
     queue, inspector = Queue(NAME, connection), Inspector(connection)
     queue.add("a")

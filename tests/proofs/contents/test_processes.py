@@ -55,7 +55,7 @@ def _plant(redis: Connection) -> None:
         run("HSET", "claims", item, TEXTS[3])
 
 
-def test_worker_processes_go_on_whatever_somebody_writes(distq: CommandLine, redis: Connection) -> None:
+def test_worker_processes_go_on_after_any_foreign_write(distq: CommandLine, redis: Connection) -> None:
     """One is killed with what it holds, another goes on: every key is reconciled, or dead and unreadable."""
     distq.module("garbled", SOURCE)
     Queue("garbled", redis).add(*KEYS)

@@ -36,7 +36,7 @@ def test_a_record_that_cannot_be_read_counts_as_none(
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_what_is_known_is_read_and_forgotten_whatever_it_is(
+def test_a_known_set_of_any_bytes_is_read_and_forgotten(
     store: StreamStore, connection: Connection, text: bytes
 ) -> None:
     """Names and values come back as they are, so that a list can drop them."""

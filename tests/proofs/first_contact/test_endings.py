@@ -83,7 +83,7 @@ def test_leaving_the_shell_ends_its_jobs(desk: Desk) -> None:
     desk.require_nothing_left()
 
 
-def test_ctrl_c_says_what_a_sandbox_stops(desk: Desk) -> None:
+def test_ctrl_c_names_the_servers_that_a_sandbox_stops(desk: Desk) -> None:
     """Both servers are named with their addresses."""
     window = desk.open("distq", "sandbox")
     window.wait_for("Ctrl-C stops both")
@@ -162,7 +162,7 @@ def test_closing_the_window_of_a_run_lets_reconciles_end(desk: Desk) -> None:
     assert (queue.ready, queue.processing, queue.workers) == (0, 0, 0)
 
 
-def test_ctrl_c_says_what_a_demo_stops(desk: Desk) -> None:
+def test_ctrl_c_counts_the_processes_that_a_demo_stops(desk: Desk) -> None:
     """Processes are counted by what they are."""
     window = desk.open("distq", "demo", "--duration", "60", "--json")
     window.wait_for(r'"leader":"informer-1"')

@@ -116,7 +116,7 @@ def test_a_foreign_informer_ends_before_it_feeds_anything(programs: Programs, re
     assert not any("secret" in item.key for item in Inspector(redis).items("foos"))
 
 
-def test_who_shares_the_queue_gets_the_keys_of_others(programs: Programs) -> None:
+def test_a_program_that_shares_the_queue_gets_the_keys_of_others(programs: Programs) -> None:
     """It was asked for: no program is refused, in any order."""
     programs.start("maps", "v1/ConfigMap")
     create(programs.client, "ConfigMap", "a")

@@ -95,7 +95,7 @@ def test_where_redis_went_back_another_segment_begins(
 
 
 @one_server
-def test_what_redis_lost_is_a_violation_of_its_own(
+def test_an_add_that_redis_lost_is_a_violation_of_its_own(
     recorder: Recorder, queue: Queue, connection: Connection
 ) -> None:
     """An acknowledged add without a reconcile since."""
@@ -123,7 +123,9 @@ def test_a_wipe_begins_another_segment(recorder: Recorder, queue: Queue, connect
 
 
 @one_server
-def test_what_no_script_did_is_noticed(recorder: Recorder, queue: Queue, connection: Connection) -> None:
+def test_a_change_that_no_script_made_is_noticed(
+    recorder: Recorder, queue: Queue, connection: Connection
+) -> None:
     """An item by another hand is one that the specification has not."""
     connection.execute("ZADD", "distq:{foos}:ready", 1, "by hand")
     assert {each.invariant for each in check(recorder.finish())} == {"S13"}
@@ -133,7 +135,7 @@ def test_what_no_script_did_is_noticed(recorder: Recorder, queue: Queue, connect
 
 
 @one_server
-def test_what_is_left_is_named(recorder: Recorder) -> None:
+def test_items_that_are_left_are_named(recorder: Recorder) -> None:
     """Of a queue that is to be drained."""
     texts = {each.text for each in check(recorder.finish(), drained=True)}
     assert {"dirty: 1 left", "claims: 2 left", "failures of no item: 1 left"} <= texts
@@ -205,7 +207,7 @@ def test_two_runs_of_an_item_do_not_overlap(segments: list[Segment], fence: int)
 
 
 @one_server
-def test_what_goes_on_after_a_freeze_may_overlap_for_a_moment(connection: Connection) -> None:
+def test_a_run_that_goes_on_after_a_freeze_may_overlap_for_a_moment(connection: Connection) -> None:
     """It began before the freeze, so its part after it begins later than the run of who took over."""
     one, other = Queue("foos", connection, claim_duration=5.0), Queue("foos", connection)
     connection.server_time = BEGIN
@@ -236,7 +238,7 @@ def test_a_run_needs_a_claim(segments: list[Segment], fence: int) -> None:
     assert violation.invariant == "S2"
 
 
-def test_what_handlers_wrote_is_read(tmp_path: Path) -> None:
+def test_the_journals_of_handlers_are_read(tmp_path: Path) -> None:
     """A run that was killed ends then; a line that was cut off is none."""
     journal = tmp_path / "handlers"
     journal.write_text(

@@ -27,7 +27,7 @@ def test_nothing_is_found_where_nothing_is_wrong(load: Load, any_connection: Con
 
 
 @pytest.mark.parametrize("control", CONTROLS, ids=lambda control: control.name.replace(" ", "-"))
-def test_a_mistake_is_found_for_what_it_is(control: Control, any_connection: Connection) -> None:
+def test_a_mistake_is_found_by_its_invariant(control: Control, any_connection: Connection) -> None:
     """By the invariant that it breaks."""
     violations = control.violations(any_connection)
     assert control.is_caught(violations), violations

@@ -51,7 +51,7 @@ def interpreter_held(stage: Stage) -> None:
     stage.add(key)
     stage.until((stage.folder / "greedy").exists, "it holds it")
     begun = time.monotonic()
-    stage.until(lambda: any(map(_stood, stage.fleet.named("worker"))), "it lets it go")
+    stage.until(lambda: any(map(_was_frozen, stage.fleet.named("worker"))), "it lets it go")
     logged = "a handler held the interpreter"
     stage.until(lambda: stage.fleet.said(logged), "its process says what it was")
     stage.healed_from = begun
@@ -101,7 +101,7 @@ def sleepers_frozen(stage: Stage) -> None:
     stage.go_on()
 
 
-def _stood(worker: FleetProcess) -> bool:
+def _was_frozen(worker: FleetProcess) -> bool:
     worker.journal.read_on()
     return bool(worker.journal.stood)
 

@@ -42,7 +42,7 @@ def test_an_add_is_met_by_a_run_that_began_later_and_went_to_its_end(
         ([], False),
     ],
 )
-def test_the_last_state_of_an_object_is_what_is_seen_last(runs: list[Reconcile], is_seen: bool) -> None:
+def test_the_last_state_of_an_object_is_seen_last(runs: list[Reconcile], is_seen: bool) -> None:
     """Any number of states before it may be skipped."""
     changes = [Change("ns/map", 6, gone=True, asked=1.0), Change("ns/map", 7, gone=False, asked=2.0)]
     assert judge.unseen(changes, runs) == ([] if is_seen else ["ns/map"])
@@ -65,7 +65,7 @@ def test_two_runs_of_a_key_at_a_time_overlap() -> None:
     assert not list(judge.overlaps([RUN, replace(later, began=11.0, ended=12.0)], {}))
 
 
-def test_what_is_frozen_runs_only_before_and_after() -> None:
+def test_a_frozen_process_runs_only_before_and_after() -> None:
     """A run of another process overlaps with what it does after the freeze, not with the freeze."""
     frozen = {"worker-1": [(10.2, 10.8)]}
     meanwhile = replace(RUN, fence=2, process="worker-2", began=10.3, ended=10.7)
@@ -122,7 +122,7 @@ def test_a_claim_that_redis_forgot_may_run_late_for_as_long_as_two_may_overlap()
     assert judge.stale_fences([short, late], 2.0) == [late]
 
 
-def test_all_is_healed_when_the_last_of_what_was_owed_began() -> None:
+def test_all_is_healed_when_the_last_overdue_item_began() -> None:
     """Adds, changes, and what was cut off; and when adds are acknowledged again."""
     add = Add("one", asked=9.0, answered=9.1)
     again = Add("two", asked=9.6, answered=10.5)
@@ -139,7 +139,7 @@ def test_all_is_healed_when_the_last_of_what_was_owed_began() -> None:
     assert judge.healing([late], [], [replace(RUN, key="late", began=10.3)], 9.5) == pytest.approx(0.6)
 
 
-def test_every_fault_says_what_is_done_and_required() -> None:
+def test_every_fault_describes_its_action_and_its_requirement() -> None:
     """By the name that it has in the catalogue, on a server of those on which it is possible."""
     for fault in faults():
         assert fault.what, fault.name

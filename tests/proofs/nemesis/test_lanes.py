@@ -40,7 +40,7 @@ def test_a_free_fleet_helps_where_most_is_left() -> None:
     assert lanes.next_group() is None
 
 
-def test_what_a_broken_fleet_leaves_is_played_by_another() -> None:
+def test_the_faults_that_a_broken_fleet_leaves_are_played_by_another() -> None:
     """However little it is."""
     two = [Planned(fault, "redis7") for fault in faults() if fault.topology == "one server"][:2]
     lanes = Lanes(two)

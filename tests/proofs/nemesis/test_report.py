@@ -10,7 +10,7 @@ from tests.proofs.nemesis.report import HEADER, PAGE, Row, write_table
 MEASURED = Redelivery(kills=200, lost=0, p50=3.0, p99=3.9, longest=4.0)
 
 
-def test_the_documentation_tells_of_each_fault() -> None:
+def test_the_documentation_describes_each_fault() -> None:
     """Its name, what is done and what is required, in order; none that does not exist."""
     rows = table("fault", "what is done", "required")
     assert [row[:3] for row in rows] == [[fault.name, fault.what, fault.required] for fault in faults()]

@@ -115,7 +115,7 @@ def test_an_add_supersedes_a_delay(theirs: Theirs, ours: Ours, queue: WorkQueue)
 
 
 @pytest.mark.conformance("DQ-06")
-def test_what_is_pending_now_takes_no_delay(theirs: Theirs, ours: Ours, queue: WorkQueue) -> None:
+def test_an_item_that_is_pending_now_takes_no_delay(theirs: Theirs, ours: Ours, queue: WorkQueue) -> None:
     """client-go delivers the item now, and once more when the delay ends."""
     theirs.begin()
     theirs.do("add", "a")
@@ -189,7 +189,7 @@ def test_delays_outlive_a_shutdown(theirs: Theirs, ours: Ours) -> None:
 
 
 @pytest.mark.conformance("WQ-D2")
-def test_done_of_what_is_queued_queues_nothing(theirs: Theirs, queue: WorkQueue) -> None:
+def test_done_of_a_queued_item_queues_nothing(theirs: Theirs, queue: WorkQueue) -> None:
     """client-go queues it twice, and hands it out to two."""
     theirs.begin()
     theirs.do("add", "a")
@@ -232,7 +232,7 @@ def test_a_late_done_ends_no_other_claim(theirs: Theirs, queue: WorkQueue, kind:
 
 
 @pytest.mark.conformance("WQ-14")
-def test_depth_counts_what_is_dirty(theirs: Theirs, queue: WorkQueue) -> None:
+def test_depth_counts_dirty_items(theirs: Theirs, queue: WorkQueue) -> None:
     """client-go's Len does not."""
     theirs.begin()
     theirs.do("add", "a")
@@ -308,7 +308,7 @@ def test_a_bucket_that_lets_nothing_through_is_refused(theirs: Theirs, ours: Our
 
 
 @pytest.mark.conformance("RL-06")
-def test_failures_are_counted_whatever_the_limiter(theirs: Theirs, ours: Ours) -> None:
+def test_failures_are_counted_with_any_limiter(theirs: Theirs, ours: Ours) -> None:
     """In client-go the limiter counts, and a bucket counts none."""
     limiter = BucketRateLimiter(10, 100)
     theirs.begin(limiter=limiter.program())

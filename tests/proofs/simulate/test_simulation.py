@@ -90,7 +90,7 @@ def _do_otherwise(real: RealScripts | None, seed: int) -> bool:
     return violation is not None and violation.promise in {"the scripts answer alike", "the scripts do alike"}
 
 
-def test_a_failure_shrinks_to_what_it_needs() -> None:
+def test_a_failure_shrinks_to_the_actions_that_it_needs() -> None:
     """What is left breaks the same promise, and nothing of it can be left out."""
     with world("no dirty"):
         seed, violation = next(
@@ -116,7 +116,7 @@ def test_a_seed_is_the_same_schedule_for_ever() -> None:
         ]
 
 
-def test_the_command_says_in_its_last_lines_what_it_found() -> None:
+def test_the_command_reports_its_findings_in_its_last_lines() -> None:
     """Its exit status is for CI."""
     good = run("--seeds", "20")
     assert (good.returncode, good.stdout.splitlines()[-2:]) == (0, ["violations: 0", "lost: 0"])
