@@ -19,7 +19,7 @@ def test_several_roles_are_one_user(distq: CommandLine) -> None:
     assert done.stdout == user_of(["informer", "worker"], prefix="distq") + "\n"
 
 
-def test_what_makes_no_user_is_refused(distq: CommandLine) -> None:
+def test_arguments_that_make_no_user_are_refused(distq: CommandLine) -> None:
     """No role, another one, a queue without one, and a name that is no queue's."""
     for arguments in (["--acl"], ["--acl", "root"], ["--queue", "foos"], ["--acl", "worker", "--queue", "*"]):
         done = distq("check", *arguments)

@@ -16,7 +16,9 @@ raise SystemExit(7)
 
 
 @pytest.mark.parametrize("command", ["run", "informer", "worker"])
-def test_what_a_program_imports_is_no_matter_of_garbage_collection(distq: CommandLine, command: str) -> None:
+def test_the_imports_of_a_program_are_no_matter_of_garbage_collection(
+    distq: CommandLine, command: str
+) -> None:
     """The collector finds nothing there: it costs an eighth of the start, and later 30 ms a pass."""
     distq.module("foos", TARGET)
     ended = distq(command, "foos")
@@ -24,7 +26,7 @@ def test_what_a_program_imports_is_no_matter_of_garbage_collection(distq: Comman
     assert ended.returncode == 7
 
 
-def test_what_cannot_be_imported_is_one_line(distq: CommandLine) -> None:
+def test_a_module_that_cannot_be_imported_is_one_line(distq: CommandLine) -> None:
     """Of the command, which knows how to say it."""
     distq.module("msgspec", "raise ModuleNotFoundError('no msgspec', name='msgspec')")
     distq.module("foos", "from distq import Controller, For\nFor('v1/Pod')")

@@ -56,7 +56,7 @@ def test_programs_read_its_figures(distq: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("number", "status"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
 )
-def test_who_stops_it_finds_nothing_left(
+def test_an_interrupt_leaves_nothing_behind(
     distq: CommandLine, redis: Connection, number: signal.Signals, status: int
 ) -> None:
     """In the middle of its work."""

@@ -48,7 +48,9 @@ def test_the_dashboard_serves_until_it_is_stopped(distq: CommandLine) -> None:
         (["--allowed-host", "a b"], "bad host"),
     ],
 )
-def test_what_would_let_in_anybody_is_refused(distq: CommandLine, arguments: list[str], why: str) -> None:
+def test_options_that_would_admit_everyone_are_refused(
+    distq: CommandLine, arguments: list[str], why: str
+) -> None:
     """Each in one line, with status 2, and before anything listens."""
     done = distq("dashboard", *arguments)
     assert (done.returncode, done.stderr.count("\n"), done.stdout) == (2, 1, "")

@@ -45,7 +45,7 @@ def test_nothing_is_lost_though_leader_and_worker_are_killed(distq: CommandLine)
     assert any(event.startswith("worker-1 killed in the middle of") for event in events)
 
 
-def test_what_it_says_to_do_next_can_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_steps_that_it_prints_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each line names a command of distq or a page; without distq on the path the first names the remedy."""
     monkeypatch.setenv("PATH", "")
     remedy, heading, *lines = next_steps()
@@ -111,7 +111,7 @@ def test_overlaps_are_counted() -> None:
     assert count_overlaps([Entry("a", 1, None), Entry("a", 50, 51)]) == 1
 
 
-def test_a_journal_tells_what_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_journal_records_the_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry is open until its reconcile ends; a torn last line does not count."""
     import os
 

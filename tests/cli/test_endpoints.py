@@ -98,7 +98,7 @@ def test_a_worker_is_scraped_and_probed(distq: CommandLine, start: Start, redis:
     worker.stop()
 
 
-def test_run_without_watches_tells_what_the_queue_holds(
+def test_run_without_watches_exposes_the_contents_of_the_queue(
     distq: CommandLine, start: Start, redis: Connection
 ) -> None:
     """One process of a fleet of plain workers can be started so; the flag is the variable."""

@@ -74,7 +74,7 @@ def test_it_can_be_tried_in_a_sandbox(project: Path) -> None:
     assert printed.endswith("crontab.stable.example.org/example condition met\nhello\n")
 
 
-def test_what_a_cluster_needs_of_it_is_printed(project: Path) -> None:
+def test_its_manifests_are_printed(project: Path) -> None:
     """Two sides, and what its reconcile function writes, by the verbs that it uses."""
     *_, deploy = commands_of(project)
     run_in(project, "bash", "-e", text=deploy)
@@ -88,7 +88,7 @@ def test_what_a_cluster_needs_of_it_is_printed(project: Path) -> None:
     assert rights["crontabs/status"] == ["patch"]
 
 
-def test_its_installation_names_what_it_needs(project: Path) -> None:
+def test_its_installation_names_its_needs(project: Path) -> None:
     """The module is packed, and the extras are distq's; not installed here, which takes a package index."""
     settings = tomllib.loads((project / "pyproject.toml").read_text())
     assert settings["tool"]["setuptools"]["py-modules"] == ["crontabs"]
@@ -185,7 +185,7 @@ def test_a_group_is_any_domain_that_api_servers_take(group: str) -> None:
         ("Backup", f"{'a.' * 100}com", "bad group"),
     ],
 )
-def test_what_is_no_name_is_refused(name: str, group: str, message: str) -> None:
+def test_a_text_that_is_no_name_is_refused(name: str, group: str, message: str) -> None:
     """Before anything is written."""
     with pytest.raises(ConfigError, match=message):
         names_of(name, group)

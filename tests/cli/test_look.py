@@ -101,7 +101,7 @@ def test_one_item_shows_all_about_it(distq: CommandLine, foos: Queue) -> None:
     foos.close()
 
 
-def test_what_is_not_there_exits_1(distq: CommandLine, foos: Queue) -> None:
+def test_an_absent_queue_or_item_exits_1(distq: CommandLine, foos: Queue) -> None:
     """No such queue and no such item are a plain no."""
     for arguments in (["queues", "bars"], ["items", "bars"], ["items", "foos", "x"], ["workers", "bars"]):
         done = distq(*arguments)
@@ -214,7 +214,7 @@ def test_a_leader_that_has_gone_is_shown_as_gone(distq: CommandLine, redis: Conn
     assert gone["v1/Lost"].endswith("Z")
 
 
-def test_a_leader_tells_since_when_and_what_it_failed_on(distq: CommandLine, redis: Connection) -> None:
+def test_a_leader_shows_its_term_and_its_last_error(distq: CommandLine, redis: Connection) -> None:
     """And whether it still does; of one of 0.1.0, and of what never failed, there is a dash."""
     Queue("foos", redis).add("a")
     now = redis.now()
@@ -481,7 +481,7 @@ def test_flows_are_shown(distq: CommandLine, redis: Connection) -> None:
     queue.close()
 
 
-def test_what_is_held_back_is_shown(distq: CommandLine, redis: Connection) -> None:
+def test_items_that_are_held_back_are_shown(distq: CommandLine, redis: Connection) -> None:
     """Of a queue, of a flow and of an item: no worker claims it before a claim of its flow ends."""
     queue = Queue("foos", redis, fair_by="namespace")
     queue.fleet_concurrency_per_flow = 1

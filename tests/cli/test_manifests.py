@@ -171,7 +171,7 @@ def test_rights_are_the_least_that_the_watches_mean() -> None:
     assert of_kind(objects, "ClusterRole") == []
 
 
-def test_what_the_leader_alone_runs_means_an_informer() -> None:
+def test_a_runnable_of_the_leader_means_an_informer() -> None:
     """Its Manager is the module's, and competes for the Lease without a watch."""
     objects = printed("leading", "--namespace", "ops")
     names = {each["metadata"]["name"] for each in of_kind(objects, "Deployment")}
@@ -195,7 +195,7 @@ def test_a_watch_of_all_namespaces_means_a_cluster_role() -> None:
     assert names == ["ops:distq-everywhere-informer", "ops:distq-everywhere-worker"]
 
 
-def test_a_cached_watch_means_what_caches_ask_for() -> None:
+def test_a_cached_watch_means_the_rights_that_caches_need() -> None:
     """Workers get what is too large for a cache, and know in which cluster they are; informers read none."""
     objects = printed("cached", "--namespace", "ops")
     cluster = "get namespaces/kube-system"
@@ -210,7 +210,7 @@ def test_a_cached_watch_means_what_caches_ask_for() -> None:
     }
 
 
-def test_an_informer_that_calls_functions_gets_what_is_too_large_for_a_cache() -> None:
+def test_an_informer_that_calls_functions_gets_objects_that_are_too_large_for_a_cache() -> None:
     """A mapping function, a predicate or an Every may read any cache of its program."""
     watched = ("example.com/backups", "pods")
     may = rights(printed("mapped"), "informer")["red"]
@@ -229,7 +229,7 @@ def test_an_informer_that_calls_functions_gets_what_is_too_large_for_a_cache() -
         ("batch/v1/Job", set()),
     ],
 )
-def test_workers_list_where_the_answer_to_a_write_does_not_tell(write: str, listed: set[str]) -> None:
+def test_workers_list_where_the_answer_to_a_write_lacks_the_version(write: str, listed: set[str]) -> None:
     """After what may end an object, by a field selector and in another version; nowhere else."""
     may = rights(printed("mapped", "--writes", write), "worker")["red"]
     assert {right for right in may if right.startswith("list ")} == listed
@@ -304,7 +304,7 @@ def test_settings_become_the_pods_and_secrets_do_not() -> None:
     assert "Put DISTQ_REDIS_URL into the Secret" in refused.stderr
 
 
-def test_workers_are_scaled_by_what_waits() -> None:
+def test_workers_are_scaled_by_the_items_that_wait() -> None:
     """A HorizontalPodAutoscaler or KEDA looks at each queue's depth; a given number has neither."""
     (autoscaler,) = of_kind(printed("backups"), "HorizontalPodAutoscaler")
     (metric,) = autoscaler["spec"]["metrics"]
@@ -343,7 +343,7 @@ def test_policies_let_pods_reach_redis_and_no_pod_reach_the_dashboard() -> None:
     assert {"informer", "worker"} == set(policies["process"]["podSelector"]["matchExpressions"][0]["values"])
 
 
-def test_the_dashboard_asks_who_it_is() -> None:
+def test_the_dashboard_asks_for_a_login() -> None:
     """It listens to others by its Secret's users alone, which the first lines say how to make."""
     done = run("backups", "--image", "a", "--dashboard")
     assert "generic --namespace default distq-backups-dashboard --from-literal=users=" in done.stdout
@@ -511,7 +511,7 @@ def test_accesses_that_mean_nothing_are_refused(text: str) -> None:
         (["nothing", "--image", "a"], "Run distq in the folder of nothing.py"),
     ],
 )
-def test_what_makes_no_sense_prints_nothing(arguments: list[str], remedy: str) -> None:
+def test_options_that_make_no_sense_print_nothing(arguments: list[str], remedy: str) -> None:
     """Status 2, one line with a remedy, and no half of a manifest."""
     done = run(*arguments)
     assert (done.exit_code, done.stdout) == (2, "")

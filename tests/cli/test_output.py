@@ -23,7 +23,7 @@ def test_moments_are_utc() -> None:
     assert rfc3339(1_767_323_045.25) == "2026-01-02T03:04:05.250Z"
 
 
-def test_what_a_terminal_would_act_upon_is_escaped() -> None:
+def test_control_characters_are_escaped() -> None:
     """Printable text of any language stays as it is."""
     assert escape("prod/größe-日本-🙂") == "prod/größe-日本-🙂"
     assert escape("a\x1b[31m\r\n\u202e\u2028\x9b") == "a\\x1b[31m\\r\\n\\u202e\\u2028\\x9b"

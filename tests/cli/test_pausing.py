@@ -164,7 +164,7 @@ def test_a_queue_that_is_not_there_exits_1(distq: CommandLine, redis: Connection
     assert Inspector(redis).queues() == []
 
 
-def test_pausing_is_heard_at_once(distq: CommandLine, queue: Queue) -> None:
+def test_pausing_and_resuming_take_effect_at_once(distq: CommandLine, queue: Queue) -> None:
     """A consumer that sleeps when the queue is resumed wakes by that."""
     assert distq("pause", "foos").returncode == 0
     claimed: list[str] = []

@@ -56,7 +56,7 @@ def test_an_argument_that_cannot_work_has_the_line_of_its_controller(arguments: 
 
 
 @pytest.mark.first_contact(22)
-def test_what_a_manager_refuses_has_the_lines_of_its_controllers(
+def test_a_refusal_of_a_manager_has_the_lines_of_its_controllers(
     redis: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two of one queue, and one that no watch could feed; a file of the working directory by its name."""
@@ -103,7 +103,7 @@ def test_an_informer_that_cannot_watch_ends_with_the_line(
 
 
 @pytest.mark.first_contact(22)
-def test_what_ends_the_import_of_a_target_has_its_line(distq: CommandLine) -> None:
+def test_an_error_that_ends_the_import_of_a_target_has_its_line(distq: CommandLine) -> None:
     """Of a queue or a limiter, too, and in another module of the program."""
     distq.module("queues", "from distq import Queue\n\nfoos = Queue('foos', max_retries=-1)\n")
     distq.module("foos", "import queues\n")

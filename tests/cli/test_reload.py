@@ -216,6 +216,6 @@ def test_a_pod_is_warned(developer: Developer) -> None:
         developer.wait_for_version(1)
 
 
-def test_help_says_for_what_it_is(distq: CommandLine) -> None:
+def test_help_names_its_purpose(distq: CommandLine) -> None:
     """It is no way to deploy, and the help says so."""
     assert "For development only." in " ".join(distq("run", "--help").stdout.split())

@@ -54,7 +54,7 @@ def _answer(distq: CommandLine, answer: str, *arguments: str) -> tuple[int, str]
     return done.returncode, done.stdout
 
 
-def test_add_tells_how_many_are_new(distq: CommandLine, redis: Connection) -> None:
+def test_add_prints_how_many_are_new(distq: CommandLine, redis: Connection) -> None:
     """A key that waits already is not added again."""
     assert distq("add", "foos", "a", "b", "--priority", "3").stdout == "added 2\n"
     assert json.loads(distq("add", "foos", "b", "c", "--after", "100", "--json").stdout) == {"added": 1}
@@ -104,7 +104,7 @@ def test_named_items_are_requeued_at_once(distq: CommandLine, foos: Queue, redis
     foos.close()
 
 
-def test_what_a_watch_could_not_map_is_not_requeued(
+def test_an_object_that_a_watch_could_not_map_is_not_requeued(
     distq: CommandLine, foos: Queue, redis: Connection
 ) -> None:
     """Its name is no key: the remedy is another one, and all that are dead are requeued but it."""
@@ -352,7 +352,7 @@ def test_work_on_many_items_shows_how_far_it_is(distq: CommandLine, redis: Conne
     assert redis.execute("ZCARD", "distq:{many}:ready") == 3000
 
 
-def test_what_commands_change_is_in_the_audit(distq: CommandLine, redis: Connection, foos: Queue) -> None:
+def test_changes_by_commands_are_in_the_audit(distq: CommandLine, redis: Connection, foos: Queue) -> None:
     """With this machine's user, the action and its outcome; questions and refusals are not."""
     StreamStore(redis, "foos", "pods").commit(
         Commit(epoch="1", after="", new="5", batch="a", about={"resource": "v1/Pod"})

@@ -124,7 +124,7 @@ def test_run_feeds_and_works_in_one_process(distq: CommandLine, redis: Connectio
     assert "1 watch: v1/ConfigMap" in said
 
 
-def test_check_tells_what_is_wrong(distq: CommandLine, redis: Connection, tmp_path: Path) -> None:
+def test_check_prints_each_finding(distq: CommandLine, redis: Connection, tmp_path: Path) -> None:
     """All findings are printed; exit 1 when one is a FAIL."""
     distq.module("foos", WATCHER.replace("v1/ConfigMap", "example.com/v1/Foo"))
     distq.module("maps", WATCHER)
@@ -149,7 +149,7 @@ def test_check_tells_what_is_wrong(distq: CommandLine, redis: Connection, tmp_pa
 
 
 @pytest.mark.parametrize("api_server", ["real"], indirect=True)  # the emulated one refuses nothing
-def test_check_asks_for_what_informers_need(
+def test_check_asks_for_the_rights_that_informers_need(
     distq: CommandLine, redis: Connection, api_server: RealApiServer, namespace: str, tmp_path: Path
 ) -> None:
     """A Role in the watched namespace will do; without write access to the Lease no process can lead."""

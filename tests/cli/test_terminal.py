@@ -152,7 +152,7 @@ def test_check_takes_a_kubeconfig(distq: CommandLine, tmp_path: Path) -> None:
         assert f"API server 1.36 at {server.url}" in done.stdout
 
 
-def test_show_config_prints_what_is_in_force(distq: CommandLine, valkey: EmbeddedValkey) -> None:
+def test_show_config_prints_the_settings_in_force(distq: CommandLine, valkey: EmbeddedValkey) -> None:
     """Defaults are marked as such, and never hidden behind a dash; secrets never shown."""
     shown = distq("informer", "foos", "--show-config", DISTQ_REDIS_PASSWORD="geheim").stdout
     lines = {line.split()[0]: " ".join(line.split()[1:]) for line in shown.splitlines()}

@@ -174,7 +174,7 @@ def test_a_queue_that_cannot_be_read_is_said(top: Window, redis: Connection) -> 
     top.wait_for(r"foos +0 +0 +1 +0 +2")
 
 
-def test_a_redis_that_is_away_is_said_over_what_was_seen_last(top: Window, redis: Connection) -> None:
+def test_an_outage_of_redis_is_shown_above_the_last_table(top: Window, redis: Connection) -> None:
     """It goes on asking, and shows the queues when Redis is back."""
     top.wait_for("foos")
     redis.execute("ACL", "SETUSER", "default", "-hget", "-hmget", "-hgetall")

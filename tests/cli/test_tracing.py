@@ -101,7 +101,7 @@ def test_programs_read_json(distq: CommandLine, queue: Queue, redis: Connection)
         (["trace", "on", "foos", "--limit", "0"], "--limit"),
     ],
 )
-def test_what_cannot_be_traced_is_one_line(
+def test_a_bad_trace_command_is_one_line(
     distq: CommandLine, queue: Queue, arguments: list[str], says: str
 ) -> None:
     """Another queue, too many words, a bad duration."""

@@ -100,7 +100,7 @@ def test_all_calls_about_objects_can_be_awaited() -> None:
         assert inspect.signature(call) == inspect.signature(getattr(Client, name))
 
 
-def test_calls_do_what_the_clients_do(
+def test_calls_work_as_the_clients_do(
     client: Client, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same arguments, answers and errors; lists come in pages."""
@@ -138,7 +138,7 @@ def test_several_event_loops_share_it(client: Client, namespace: str) -> None:
     assert {obj["metadata"]["name"] for obj in client.list("v1/ConfigMap", namespace)} >= set(names)
 
 
-def test_so_many_calls_run_at_a_time_and_no_more(held: HeldClient) -> None:
+def test_at_most_so_many_calls_run_at_a_time(held: HeldClient) -> None:
     """The others wait for a thread, and come to no harm; each sees its caller's context."""
 
     async def play() -> None:

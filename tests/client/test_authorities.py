@@ -72,7 +72,7 @@ def test_a_bundle_is_all_its_certificates(folder: Path) -> None:
     assert authorities == tuple(sorted((fingerprint(old), fingerprint(new))))
 
 
-def test_a_bundle_of_the_publics_authorities_tells_nothing(folder: Path) -> None:
+def test_a_bundle_of_public_authorities_identifies_no_cluster(folder: Path) -> None:
     """Half of all clusters might have it."""
     many = [ssl.DER_cert_to_PEM_cert(os.urandom(64)) for _ in range(33)]
     (folder / "public.crt").write_text("".join(many))
@@ -92,12 +92,14 @@ def test_a_bundle_of_the_publics_authorities_tells_nothing(folder: Path) -> None
         {"server": None},
     ],
 )
-def test_what_is_unknown_tells_nothing(cluster: dict[str, Any], folder: Path) -> None:
+def test_an_unknown_authority_identifies_no_cluster(cluster: dict[str, Any], folder: Path) -> None:
     """Without TLS or an authority of its own, or with a file that a request complains about."""
     assert found(folder, **cluster) == ()
 
 
-def test_nothing_at_all_tells_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_without_a_kubeconfig_no_cluster_is_identified(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """A worker needs no cluster; in a pod it has what its service account mounts, as it is at each look."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)

@@ -37,7 +37,7 @@ def meddle(client: Client, key: str, text: str) -> None:
     client.patch(CONFIG_MAP, key, {"data": {"others": text}})
 
 
-def test_modify_writes_what_the_function_changed(client: Client, namespace: str) -> None:
+def test_modify_writes_the_changes_of_the_function(client: Client, namespace: str) -> None:
     """The object is stored as changed, and returned as stored."""
     client.create(config_map(namespace, "web", color="red", size="1"))
     stored = client.modify(CONFIG_MAP, f"{namespace}/web", paint("blue"))
@@ -53,7 +53,7 @@ def test_modify_writes_nothing_where_nothing_changed(recording: RecordingClient,
     assert [method for method, _ in recording.requests] == ["GET"]
 
 
-def test_modify_keeps_what_others_wrote_in_between(client: Client, namespace: str) -> None:
+def test_modify_keeps_the_writes_of_others_in_between(client: Client, namespace: str) -> None:
     """On a Conflict the object is read and changed again, so no other writer's change is lost."""
     client.create(config_map(namespace, "web", color="red"))
     calls: list[Object] = []
@@ -163,7 +163,7 @@ def test_a_change_that_would_be_lost_is_refused(
     assert recording.writes == []
 
 
-def test_create_or_update_says_what_it_did(recording: RecordingClient, namespace: str) -> None:
+def test_create_or_update_reports_its_operation(recording: RecordingClient, namespace: str) -> None:
     """Created, unchanged without a write, updated: as controllerutil's OperationResult."""
     wanted = config_map(namespace, "web", size="1")
     stored, result = recording.create_or_update(wanted, paint("red"))
@@ -177,7 +177,9 @@ def test_create_or_update_says_what_it_did(recording: RecordingClient, namespace
     assert (stored["data"], result) == ({"color": "blue", "others": "kept", "size": "1"}, "updated")
 
 
-def test_create_or_update_finds_what_others_created_in_between(client: Client, namespace: str) -> None:
+def test_create_or_update_finds_an_object_that_others_created_in_between(
+    client: Client, namespace: str
+) -> None:
     """Who loses the race to create reads again, and updates."""
 
     def change(obj: Object) -> None:
@@ -189,7 +191,9 @@ def test_create_or_update_finds_what_others_created_in_between(client: Client, n
     assert (stored["data"], result) == ({"color": "blue", "others": "first"}, "updated")
 
 
-def test_patch_status_writes_what_differs(recording: RecordingClient, widgets: str, namespace: str) -> None:
+def test_patch_status_writes_the_differences(
+    recording: RecordingClient, widgets: str, namespace: str
+) -> None:
     """Fields are set, or removed by None; others stay, also those that others wrote in between."""
     created = recording.create(widget(widgets, namespace))
     stored = recording.patch_status(created, {"ready": True, "sizes": {"a": 1, "b": 2}})
@@ -269,13 +273,13 @@ def test_patch_status_writes_a_zero_that_is_kept(
         assert recording.patch_status(obj, wanted)["status"] == wanted
 
 
-def test_patch_status_tells_true_from_one(client: Client, widgets: str, namespace: str) -> None:
+def test_patch_status_distinguishes_true_and_one(client: Client, widgets: str, namespace: str) -> None:
     """What Python takes for equal and JSON does not is written."""
     obj = client.patch_status(client.create(widget(widgets, namespace)), {"ready": 1})
     assert client.patch_status(obj, {"ready": True})["status"] == {"ready": True}
 
 
-def test_patch_status_with_a_list_spares_what_others_put_there(
+def test_patch_status_with_a_list_spares_the_writes_of_others(
     client: Client, widgets: str, namespace: str
 ) -> None:
     """A list is replaced whole, and so only in the version that was read."""
@@ -286,7 +290,7 @@ def test_patch_status_with_a_list_spares_what_others_put_there(
     assert client.patch_status(newer, {"pods": ["a", "b"]})["status"] == {"pods": ["a", "b"]}
 
 
-def test_patch_status_refuses_what_it_cannot_compare(
+def test_patch_status_refuses_a_status_that_it_cannot_compare(
     recording: RecordingClient, widgets: str, namespace: str
 ) -> None:
     """The object's own status, changed in place, would differ from nothing and be lost."""

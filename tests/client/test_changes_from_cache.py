@@ -36,7 +36,9 @@ def asked(client: RecordingClient) -> list[str]:
     return methods
 
 
-def test_what_is_so_in_the_cache_asks_nothing(recording: RecordingClient, namespace: str) -> None:
+def test_an_object_that_is_so_in_the_cache_costs_no_request(
+    recording: RecordingClient, namespace: str
+) -> None:
     """Neither call reads or writes, and both return the object as it is cached."""
     created = without_managed_fields(recording.create(config_map(namespace, "web", color="red")))
     lister, key = cache(created), f"{namespace}/web"
@@ -48,7 +50,7 @@ def test_what_is_so_in_the_cache_asks_nothing(recording: RecordingClient, namesp
     assert lister.get(key) == created
 
 
-def test_what_differs_is_one_request(recording: RecordingClient, namespace: str) -> None:
+def test_an_object_that_differs_costs_one_request(recording: RecordingClient, namespace: str) -> None:
     """The cached object is written as a whole; who manages its fields is known still."""
     created = without_managed_fields(recording.create(config_map(namespace, "web", color="red", size="1")))
     asked(recording)

@@ -30,7 +30,7 @@ def names(objects: list[Object]) -> list[str]:
     return sorted(obj["metadata"]["name"] for obj in objects)
 
 
-def test_get_returns_what_create_stored(client: Client, namespace: str) -> None:
+def test_get_returns_the_object_that_create_stored(client: Client, namespace: str) -> None:
     """A created object is read back equal, by its key."""
     created = client.create(config_map(namespace, "web", color="red"))
     assert created["data"] == {"color": "red"}
@@ -165,7 +165,7 @@ def wait_until_refused(kind: type[ApiError], act: Callable[[], object], message:
     eventually(is_refused, f"{kind.__name__} {message}", timeout=60)
 
 
-def test_create_refuses_what_exists(client: Client, namespace: str) -> None:
+def test_create_refuses_an_object_that_exists(client: Client, namespace: str) -> None:
     """Creating an object twice is a Conflict that quotes the server, in one line."""
     client.create(config_map(namespace, "web"))
     with pytest.raises(Conflict, match='"web" already exists') as caught:
@@ -175,7 +175,7 @@ def test_create_refuses_what_exists(client: Client, namespace: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_create_names_what_is_missing(client: Client, namespace: str) -> None:
+def test_create_names_the_missing_field(client: Client, namespace: str) -> None:
     """Objects without kind or namespace are ConfigErrors; an absent namespace is NotFound."""
     with pytest.raises(ConfigError, match=r"no namespace\. Set metadata\.namespace"):
         client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}})
@@ -233,7 +233,9 @@ def test_status_is_written_apart(client: Client, widgets: str, namespace: str) -
     assert (widget["spec"], widget["status"]) == ({"size": 2}, {"at": 3})
 
 
-def test_a_status_that_is_not_served_says_what_the_crd_lacks(client: Client, namespace: str) -> None:
+def test_an_error_about_a_status_that_is_not_served_names_the_subresource(
+    client: Client, namespace: str
+) -> None:
     """The name is right: what is missing is the subresource. Of a missing object the name is to blame."""
     client.create(config_map(namespace, "web"))
     with pytest.raises(NotFound, match=r"404 .* Its CRD needs subresources: {status: {}}"):
@@ -326,7 +328,7 @@ def test_a_strategic_merge_patch_is_a_mapping(client: Client, namespace: str) ->
         client.patch("v1/ConfigMap", f"{namespace}/web", [], strategic=True)
 
 
-def test_get_or_raise_returns_what_has_to_be_there(client: Client, namespace: str) -> None:
+def test_get_or_raise_returns_an_object_that_has_to_be_there(client: Client, namespace: str) -> None:
     """What is absent is NotFound, as an unknown resource is, which says so."""
     created = client.create(config_map(namespace, "web"))
     assert client.get_or_raise("v1/ConfigMap", f"{namespace}/web") == created

@@ -58,7 +58,7 @@ def test_the_transition_time_changes_with_the_status_alone() -> None:
     assert [each["type"] for each in obj["status"]["conditions"]] == ["Ready", "Healthy"]
 
 
-def test_what_is_so_already_is_no_change() -> None:
+def test_an_equal_condition_is_no_change() -> None:
     """The same again returns False and leaves the object as it is; a new generation is a change."""
     obj = foo()
     set_condition(obj, "Ready", True, reason="Synced", last_transition_time=NOON)

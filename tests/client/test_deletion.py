@@ -102,7 +102,7 @@ def test_delete_gives_a_pod_its_time(client: Client, namespace: str) -> None:
         ({"grace_period": True}, "bad grace_period"),
     ],
 )
-def test_delete_refuses_what_it_cannot_ask(
+def test_delete_refuses_a_wrong_option(
     client: Client, namespace: str, options: dict[str, Any], message: str
 ) -> None:
     """A wrong option is a ConfigError, and the object stays."""

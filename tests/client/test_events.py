@@ -185,7 +185,7 @@ class TestNoCost:
         assert proxied.flush_events(IN_TIME)
         assert [event["reason"] for event in scene.events()] == [f"Step{n}" for n in range(5)]
 
-    def test_who_asks_for_them_to_be_sent_ends_a_pause(
+    def test_a_flush_ends_a_pause(
         self, scene: Scene, proxied: Client, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """At the end of a process there is no time to wait for the next try."""
@@ -292,7 +292,7 @@ class TestNoCost:
             ({"message": 5}, "Give a reason and a message"),
         ],
     )
-    def test_what_is_no_event_is_dropped_and_said(
+    def test_a_bad_event_is_dropped_and_logged(
         self,
         client: Client,
         wrong: dict[str, Any],
@@ -317,7 +317,7 @@ class TestFinding:
         (event,) = scene.events()
         assert event["involvedObject"]["uid"] == scene.about["metadata"]["uid"]
 
-    def test_there_is_no_event_about_what_is_gone(self, scene: Scene, drops: Count) -> None:
+    def test_there_is_no_event_about_an_object_that_is_gone(self, scene: Scene, drops: Count) -> None:
         """It would not be found."""
         scene.client.event(lambda: scene.find("none"), "Synced", "well")
         assert scene.client.flush_events(IN_TIME)
@@ -362,7 +362,7 @@ def test_a_provider_that_fails_costs_neither_the_work_nor_other_events(
     assert caplog.text.count("RecordedMetrics raised an error") == 1
 
 
-def test_a_program_that_ends_sends_what_it_recorded(scene: Scene) -> None:
+def test_a_program_that_ends_sends_its_recorded_events(scene: Scene) -> None:
     """The thread alone would end with it."""
     program = (
         "from distq import Client\n"

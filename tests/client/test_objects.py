@@ -17,7 +17,7 @@ def test_a_key_is_namespace_and_name() -> None:
 @pytest.mark.parametrize(
     "obj", [{}, {"metadata": None}, {"kind": "Foo", "metadata": {"namespace": "default"}}]
 )
-def test_what_has_no_name_has_no_key(obj: Object) -> None:
+def test_an_object_without_a_name_has_no_key(obj: Object) -> None:
     """It is a ConfigError that says what to set."""
     with pytest.raises(ConfigError, match=r"no key of .*: no name\. Set metadata\.name"):
         key_of(obj)
@@ -29,7 +29,7 @@ def test_a_key_reads_the_object_again(client: Client, namespace: str) -> None:
     assert client.get("v1/ConfigMap", key_of(created)) == created
 
 
-def test_a_reference_has_what_the_object_has(client: Client, namespace: str) -> None:
+def test_a_reference_has_the_fields_of_the_object(client: Client, namespace: str) -> None:
     """Kind, place, uid and version, as client-go's GetReference; nothing empty."""
     created = client.create(config_map(namespace, "web"))
     about = created["metadata"]
@@ -53,7 +53,7 @@ def test_a_reference_needs_kind_and_name() -> None:
         reference({"apiVersion": "v1", "kind": "Pod"})
 
 
-def test_same_is_what_json_has_the_same() -> None:
+def test_objects_are_the_same_if_their_json_is() -> None:
     """The order of fields does not matter, the type of values does."""
     assert is_same({"a": 1, "b": [1, 2]}, {"b": (1, 2), "a": 1})
     assert not is_same({"a": True}, {"a": 1})

@@ -46,7 +46,7 @@ def test_an_outage_of_an_hour_is_neither_silent_nor_loud(
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
 
 
-def test_a_report_says_what_fails_since_when_and_that_it_goes_on(
+def test_a_report_names_the_error_its_start_and_the_retry(
     outage: Outage, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The cause and what would help are the error's own."""

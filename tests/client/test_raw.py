@@ -300,7 +300,7 @@ def test_retry_after_is_read(tmp_path: Path, headers: dict[str, str], least: flo
 
 
 @pytest.mark.parametrize(("headers", "seconds"), [({"Retry_After": "7"}, 7.0), ({}, None)])
-def test_other_refusals_tell_when_to_repeat_too(
+def test_other_refusals_have_the_time_to_repeat_too(
     tmp_path: Path, headers: dict[str, str], seconds: float | None
 ) -> None:
     """A server that is overloaded or starting says so with 503, with or without a time."""

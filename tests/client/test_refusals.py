@@ -85,7 +85,7 @@ def test_a_namespace_that_is_missing_is_named(api_server: ApiServer) -> None:
         api_server.client().create(config_map("nowhere-at-all", "a"))
 
 
-def test_an_apply_of_what_no_schema_knows_is_to_be_corrected(api_server: ApiServer) -> None:
+def test_an_apply_of_a_field_that_no_schema_knows_is_to_be_corrected(api_server: ApiServer) -> None:
     """The API server calls it an error of its own (500), but to repeat it does not help."""
     mistyped = config_map("default", "mistyped") | {"daat": {"a": "b"}}
     with pytest.raises(ApiError, match=r"500 .*field not declared in schema\. Correct the object\.$"):

@@ -196,7 +196,7 @@ def test_a_worker_that_settles_all_ends_with_0(program: Program, connection: Con
     assert connection.execute("ZCARD", "distq:{foos}:ready") == 1
 
 
-def test_a_thread_that_cannot_be_left_behind_is_left_behind_nevertheless(
+def test_a_thread_of_to_thread_does_not_hold_up_the_end(
     program: Program, connection: Connection, tmp_path: Path
 ) -> None:
     """Python waits for those of ``asyncio.to_thread``, for as long as they take: the process does not."""

@@ -24,7 +24,7 @@ FEW = 0.05
 
 @pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True, scope="session")
 @pytest.mark.parametrize("name", measures.ALL)
-def test_what_is_counted_of_an_item_does_not_grow(connection: Connection, name: str) -> None:
+def test_the_counts_of_an_item_do_not_grow(connection: Connection, name: str) -> None:
     """Calls, commands, scripts, turns and bytes: each promise is paid once a batch."""
     measure: Measure = measures.ALL[name]
     if measure.is_of_python and sys.version_info[:2] != (3, 11):

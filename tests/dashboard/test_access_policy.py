@@ -58,7 +58,7 @@ def test_without_a_login_only_loopback_is_bound(host: str, users: Users) -> None
         ({"secret": b"short"}, "bad secret: 5 bytes"),
     ],
 )
-def test_what_does_not_go_together_is_refused(choices: dict[str, Any], why: str) -> None:
+def test_options_that_do_not_go_together_are_refused(choices: dict[str, Any], why: str) -> None:
     """A dashboard that would let in no user, or every one, is not started."""
     with pytest.raises(ConfigError, match=why):
         AccessPolicy(**choices)

@@ -141,7 +141,7 @@ def test_any_key_can_be_searched(browser: FlaskClient, queue: Queue, key: str) -
 
 
 @pytest.mark.parametrize("key", ["a" * 1025, "%00", "a%0Ab", "é" * 513])
-def test_what_can_be_no_key_is_refused(browser: FlaskClient, queue: Queue, key: str) -> None:
+def test_a_text_that_can_be_no_key_is_refused(browser: FlaskClient, queue: Queue, key: str) -> None:
     """In one line; and a form without a key is only a form."""
     assert browser.get(f"/find?key={key}").status_code == 404
     assert "bad key" in browser.get(f"/find?key={key}").text

@@ -87,7 +87,7 @@ def test_a_state_is_looked_at_again(visitor: Visitor, inspector: Inspector, ever
     assert states(inspector)["ns/ready"] == "ready"
 
 
-def test_what_a_watch_could_not_map_is_not_requeued(
+def test_an_object_that_a_watch_could_not_map_is_not_requeued(
     visitor: Visitor, inspector: Inspector, every_state: Queue, connection: Connection
 ) -> None:
     """It stays dead, since its name is no key; alone and among others the answer says what helps instead."""
@@ -127,7 +127,7 @@ def test_a_held_item_is_never_taken_from_its_worker(
     assert (item.state, item.dirty) == ("processing", False)
 
 
-def test_failing_items_are_repaired_in_whatever_state_they_are(
+def test_failing_items_are_repaired_in_any_state(
     visitor: Visitor, inspector: Inspector, every_state: Queue
 ) -> None:
     """Chosen ones, of several states; all of them are refused, since a repair of all is of one state."""
@@ -241,7 +241,7 @@ def test_a_repair_can_be_stopped(visitor: Visitor, inspector: Inspector, many: Q
     assert 0 < inspector.count("foos", state="dead") < 1320
 
 
-def test_what_fails_halfway_says_how_far_it_came(
+def test_a_repair_that_fails_halfway_reports_its_progress(
     visitor: Visitor, inspector: Inspector, many: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where Redis goes away in the middle, what was changed before is beside the error, in the audit, too."""

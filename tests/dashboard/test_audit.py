@@ -138,7 +138,9 @@ def test_no_action_yet(visitor: Visitor) -> None:
     assert "No action yet" in visitor.get("/audit").text
 
 
-def test_what_people_write_is_text(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
+def test_texts_of_people_are_shown_as_text(
+    visitor: Visitor, inspector: Inspector, every_state: Queue
+) -> None:
     """A key of markup, or of a kibibyte, breaks no page."""
     act(visitor, "add", key=MARKUP)
     act(visitor, "add", key="é" * 512)
@@ -193,7 +195,7 @@ def test_pages_lead_through_all_actions_of_all_queues(visitor: Visitor, connecti
         r'{"action": "a", "text": "b", "person": "half a pair \udcff"}',
     ],
 )
-def test_what_somebody_else_wrote_breaks_nothing(
+def test_a_foreign_entry_breaks_nothing(
     visitor: Visitor, connection: Connection, every_state: Queue, entry: str
 ) -> None:
     """An entry that cannot be read is left out, or shown as far as it can."""
@@ -242,7 +244,7 @@ def test_no_action_fails_for_it(
 
 
 @pytest.mark.parametrize("role", ["viewer", "operator"])
-def test_who_may_not_read_a_queue_does_not_see_what_was_done_to_it(
+def test_a_user_without_rights_to_a_queue_does_not_see_its_audit(
     visitor: Visitor,
     connection: Connection,
     redis_server: EmbeddedValkey,

@@ -61,7 +61,9 @@ def test_the_others_are_shown_as_ever(
     assert f"WRONGTYPE {DEAD} is a string, where distq keeps a zset" in why
 
 
-def test_its_own_page_says_what_mends_it(browser: FlaskClient, bars: Queue, connection: Connection) -> None:
+def test_its_own_page_has_the_command_that_fixes_it(
+    browser: FlaskClient, bars: Queue, connection: Connection
+) -> None:
     """With the command of redis-cli, after which all goes on."""
     connection.execute("SET", DEAD, "x")
     assert browser.get("/queues/foos").status_code == 200
@@ -96,7 +98,7 @@ def limited(connection: Connection, redis_server: EmbeddedValkey, bars: Queue) -
     connection.execute("ACL", "DELUSER", "distq-viewer")
 
 
-def test_who_may_read_one_queue_sees_that_one(limited: FlaskClient) -> None:
+def test_a_user_with_rights_to_one_queue_sees_that_one(limited: FlaskClient) -> None:
     """The others are named, with what Redis says."""
     for path in OVERVIEWS:
         page = read(limited, path)

@@ -41,7 +41,7 @@ def test_no_key_runs(window: Browser, served: str, every_state: Queue) -> None:
 
 
 @ONE_SERVER
-def test_a_page_follows_and_keeps_what_the_reader_did(
+def test_a_page_follows_and_keeps_the_readers_scroll_focus_and_text(
     window: Browser, served: str, queue: Queue, connection: Connection
 ) -> None:
     """New numbers come by themselves; scroll, focus, typed text and selection stay, and so do elements."""
@@ -85,7 +85,7 @@ def test_a_hidden_page_asks_for_nothing(window: Browser, served: str, queue: Que
 
 
 @ONE_SERVER
-def test_what_is_open_stays_open_and_what_is_chosen_stays_chosen(
+def test_open_tables_stay_open_and_chosen_rows_stay_chosen(
     window: Browser, served: str, queue: Queue
 ) -> None:
     """A table that the reader opened stays so while its numbers change, and a row moves with all it has."""

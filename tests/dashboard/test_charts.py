@@ -119,7 +119,7 @@ def test_every_value_is_within_the_picture(values: list[float]) -> None:
 
 
 @given(st.lists(st.floats(0, 130), min_size=1, max_size=6))
-def test_no_name_stands_on_another(places: list[float]) -> None:
+def test_no_name_overlaps_another(places: list[float]) -> None:
     """The names of lines that end close together are moved apart."""
     spread = charts.spread(places)
     assert all(after - before >= 11.9 for before, after in pairwise(spread))

@@ -315,7 +315,7 @@ def test_a_session_ends_in_every_replica(connection: Connection, users: Path) ->
     assert LIFETIME < connection.execute("TTL", key) <= REMEMBERED
 
 
-def test_without_redis_no_login_is_good_and_a_logout_says_what_it_lacks(users: Path, redis_url: str) -> None:
+def test_without_redis_no_login_is_valid_and_a_logout_reports_the_outage(users: Path, redis_url: str) -> None:
     """Which logins were ended is unknown then, so each is refused; a browser that logs out is out."""
     policy = AccessPolicy(users=Users(users), secret=b"sixteen bytes or more")
     visitor = Visitor(create_app(Inspector(redis_url), policy))
@@ -419,7 +419,7 @@ def test_a_login_redirects_to_no_other_site(app: Flask, elsewhere: str | None) -
     assert visitor.get("/login", query_string={"next": elsewhere or ""}).location == "/"
 
 
-def test_a_link_of_another_site_finds_who_is_logged_in(app: Flask) -> None:
+def test_a_link_of_another_site_finds_the_login(app: Flask) -> None:
     """The cookie does not come along with it, so the page asks once more, by itself."""
     headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     answer = app.test_client().get("/queues/foos", headers=headers)
@@ -442,7 +442,7 @@ def behind_proxy(users: Path, redis_url: str) -> Flask:
     )
 
 
-def test_a_trusted_proxy_says_who_it_is(behind_proxy: Flask) -> None:
+def test_a_trusted_proxy_names_the_user(behind_proxy: Flask) -> None:
     """Its word opens all pages in the role of the name; a name without a role gets an error that says so."""
     from_proxy = {"environ_base": {"REMOTE_ADDR": "10.0.0.1"}}
     ada = Visitor(behind_proxy, **{"X-Forwarded-User": "ada", "Host": "distq.example"})

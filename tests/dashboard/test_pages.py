@@ -214,7 +214,7 @@ def test_errors_are_grouped_by_their_text(browser: FlaskClient, queue: Queue) ->
     assert re.search(r"One of them 3 TerminalError: common [\d.]+s ns/[012] 1 TerminalError: rare ", texts)
 
 
-def test_an_item_tells_all_about_itself(browser: FlaskClient, every_state: Queue) -> None:
+def test_an_item_shows_all_of_its_data(browser: FlaskClient, every_state: Queue) -> None:
     """State, attempt, failures, due time, holder and siblings; of one that is gone, that it is."""
     delayed = " ".join(" ".join(read(browser, "/queues/foos/items/ns~2Fdelayed").texts).split())
     assert "Attempt 2 Failures 1 , last" in delayed
@@ -249,7 +249,7 @@ def test_an_item_has_its_timeline_while_it_is_traced(
     assert bars == ["bar bar-this", "bar bar-other"]
 
 
-def test_workers_tell_what_they_run(browser: FlaskClient, every_state: Queue) -> None:
+def test_workers_show_their_items(browser: FlaskClient, every_state: Queue) -> None:
     """A worker's row has its host, process and counts, and leads to the item that it holds."""
     page = read(browser, "/workers")
     (row,) = [cells for name, cells in page.rows.items() if name.startswith("worker-foos")]
@@ -258,7 +258,7 @@ def test_workers_tell_what_they_run(browser: FlaskClient, every_state: Queue) ->
     assert page.links["/queues/foos/items/ns~2Fprocessing"] == "ns/processing"
 
 
-def test_informers_tell_who_leads(browser: FlaskClient, connection: Connection, queue: Queue) -> None:
+def test_informers_show_the_leader(browser: FlaskClient, connection: Connection, queue: Queue) -> None:
     """A resource's row has its leader, position and lag; one whose leader is gone says since when."""
     queue.add("a")
     about = {"leader": "ada", "synced": True, "lag": 0.25, "lists": 2}
@@ -282,7 +282,7 @@ def test_informers_tell_who_leads(browser: FlaskClient, connection: Connection, 
     assert page.rows["stream-foos-2"][2] == "gone 1m30s"
 
 
-def test_informers_tell_since_when_they_lead_and_what_they_failed_on(
+def test_informers_show_their_term_and_their_last_error(
     browser: FlaskClient, connection: Connection, queue: Queue
 ) -> None:
     """What still fails says since when, what works again how long ago it failed."""
@@ -343,7 +343,7 @@ def test_nothing_is_said_about_nothing(browser: FlaskClient) -> None:
         "/queues",
     ],
 )
-def test_what_does_not_exist_is_not_found(browser: FlaskClient, queue: Queue, path: str) -> None:
+def test_an_unknown_name_is_not_found(browser: FlaskClient, queue: Queue, path: str) -> None:
     """Unknown queues, states, pages and keys answer 404: a page to a browser, a line of text to others."""
     queue.add("a")
     assert browser.get(path).status_code == 404

@@ -23,7 +23,7 @@ def seen(peer: str, **headers: str) -> dict[str, Any]:
     return found
 
 
-def test_a_trusted_proxy_says_who_from_where_and_how() -> None:
+def test_a_trusted_proxy_passes_user_address_and_tls_on() -> None:
     """Its peer's address, TLS and the person's name, in UTF-8, are taken over."""
     found = seen(
         "10.1.2.3",

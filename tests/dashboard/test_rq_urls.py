@@ -65,7 +65,9 @@ def test_every_registry_counts_and_lists_the_items_of_its_state(
         assert all(job["created_at"].endswith("+00:00") for job in page["jobs"])
 
 
-def test_what_operators_did_shows(browser: FlaskClient, every_state: Queue, connection: Connection) -> None:
+def test_the_actions_of_operators_are_shown(
+    browser: FlaskClient, every_state: Queue, connection: Connection
+) -> None:
     """A paused queue is called so, its links still lead to it; an item that is dead by hand shows why."""
     inspector = Inspector(connection)
     inspector.pause("foos")
@@ -116,7 +118,7 @@ def test_a_dead_item_has_its_reason_and_traceback(browser: FlaskClient, every_st
     assert item["exc_info"].rstrip().endswith("TerminalError: no such image")
 
 
-def test_workers_lead_to_what_they_hold(browser: FlaskClient, every_state: Queue) -> None:
+def test_workers_link_to_their_items(browser: FlaskClient, every_state: Queue) -> None:
     """A busy worker's row has how many items it holds and leads to the list of them."""
     (row,) = browser.get("/0/data/workers.json").get_json()["workers"]
     assert row["queues"] == ["foos"]
@@ -219,7 +221,7 @@ def test_page_links_stay_in_range(browser: FlaskClient, queue: Queue) -> None:
         "/nowhere",
     ],
 )
-def test_what_does_not_exist_is_not_found(browser: FlaskClient, queue: Queue, path: str) -> None:
+def test_an_unknown_name_is_not_found(browser: FlaskClient, queue: Queue, path: str) -> None:
     """Unknown queues, registries, pages, instances and items answer 404 in a line of text."""
     queue.add("a")
     answer = browser.get(path)

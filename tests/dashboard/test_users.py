@@ -21,7 +21,7 @@ def file_of(folder: Path, *lines: str) -> Path:
     return path
 
 
-def test_who_knows_the_password_is_let_in(tmp_path: Path) -> None:
+def test_a_user_with_the_right_password_is_let_in(tmp_path: Path) -> None:
     """Name and password are a person with a role; all else is none."""
     hashed = hash_password("correct horse")
     users = Users(

@@ -11,7 +11,7 @@ from tests.docs.reader import Reader, runs
 
 
 @runs("kube-apiserver")
-def the_flow_names_what_exists(text: str, reader: Reader) -> None:
+def the_flow_names_classes_and_keys(text: str, reader: Reader) -> None:
     """Find the classes and keys of the diagram in the code."""
     source = "\n".join(path.read_text() for path in (ROOT / "distq").rglob("*.py"))
     for name in ("Reflector", "Stream", "Inspector", "Dispatcher", "Request", "Result"):

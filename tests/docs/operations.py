@@ -191,7 +191,7 @@ def the_probe_answers(text: str, reader: Reader) -> None:
 
 
 @runs("2026-03-01T05:26:")
-def the_trace_tells_that(text: str, reader: Reader) -> None:
+def the_trace_shows_that(text: str, reader: Reader) -> None:
     """Play it at the page's time: an item whose first worker dies and whose second one fails."""
     with a_database(reader) as (url, connection):
         connection.server_time = 1_772_342_777_102_000

@@ -448,7 +448,7 @@ def the_coroutine_reads_its_cache_and_adds(text: str, reader: Reader) -> None:
 
 
 @runs("# inventory.py")
-def the_manager_runs_what_is_beside_its_controller(text: str, reader: Reader) -> None:
+def the_manager_runs_its_runnables(text: str, reader: Reader) -> None:
     """Let ``distq run inventory`` count the Foos, and serve that with the program's check; end it."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"

@@ -38,7 +38,7 @@ RUNNERS_IN = (
 
 @pytest.mark.timeout(600)  # each command of a block has a limit of its own
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.title)
-def test_every_block_does_what_it_shows(block: Block, reader: Reader) -> None:
+def test_every_block_is_true(block: Block, reader: Reader) -> None:
     """Each block of code, commands or drawing is run, or compared with what it represents."""
     runner_of(block)(block.text, reader)
 

@@ -191,7 +191,7 @@ def shown(title: str) -> Iterator[tuple[str, list[str]]]:
         ("end of the claim", ENDINGS, HELD),
     ],
 )
-def test_the_page_says_what_each_operation_makes_of_each_state(
+def test_the_page_has_the_effect_of_each_operation_on_each_state(
     connection: Connection,
     title: str,
     operations: dict[str, Callable[[Life], object]],

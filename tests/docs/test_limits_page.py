@@ -28,7 +28,7 @@ def test_the_limits_of_a_step_are_those_of_the_code() -> None:
     assert stated["tracebacks of failing and dead items"] == f"{limits.TRACEBACK_BYTES // 1024} KiB"
 
 
-def test_internals_tell_the_same_limits() -> None:
+def test_internals_have_the_same_limits() -> None:
     """What the pages on a turn and a stream say of a step is what the code has."""
     texts = {page.name: page.prose for page in PAGES}
     assert (

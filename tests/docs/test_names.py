@@ -11,7 +11,7 @@ from distq.config import Settings
 from tests.docs.pages import PAGES, ROOT, Page
 
 
-def test_a_link_leads_to_what_it_names() -> None:
+def test_a_link_leads_to_its_target() -> None:
     """The file is there, and holds the heading, or the test, that the link names."""
     links = [(page, text, target) for page in PAGES for text, target in page.links if "://" not in target]
     assert links

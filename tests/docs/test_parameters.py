@@ -113,7 +113,7 @@ def test_each_parameter_has_its_entry(cls: type) -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES)
-def test_each_entry_says_what_it_means_in_which_unit(cls: type) -> None:
+def test_each_entry_has_its_meaning_and_unit(cls: type) -> None:
     """A sentence; a duration has its unit."""
     for entry, meaning in of_docstring(cls):
         assert re.fullmatch(r"[A-Z].+\.", meaning), (entry.name, meaning)
@@ -121,7 +121,7 @@ def test_each_entry_says_what_it_means_in_which_unit(cls: type) -> None:
             assert "seconds" in meaning.lower(), entry.name
 
 
-def test_what_several_classes_take_is_described_alike() -> None:
+def test_parameters_of_several_classes_are_described_alike() -> None:
     """A reader who knows one of them knows the others."""
     for group in ((For, Owns, Watches), (Queue, QueueOptions)):
         by_name: dict[str, set[str]] = {}

@@ -80,7 +80,7 @@ def promises() -> list[str]:
     return [" ".join(text.split()).rstrip(".").replace("``", "`") for text in numbered]
 
 
-def test_what_logs_are_said_to_say_is_said() -> None:
+def test_quoted_log_messages_are_in_the_code() -> None:
     """Each message quoted in the table of failures is in the code, apart from its numbers."""
     source = "\n".join(path.read_text() for path in (ROOT / "distq").rglob("*.py"))
     quoted = [text for row in table("what", "what you see") for text in re.findall(r"`([^`]+)`", row[1])]

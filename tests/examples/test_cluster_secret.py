@@ -167,7 +167,7 @@ def test_a_changed_pattern_moves_copies(play: Callable[..., Play]) -> None:
     assert some.status()[0] == {"b"}
 
 
-def test_a_copy_that_somebody_changes_comes_back(play: Callable[..., Play]) -> None:
+def test_a_copy_that_another_client_changes_comes_back(play: Callable[..., Play]) -> None:
     """So does one that is deleted, or whose label is gone."""
     some = play().begin("a", "b", "c")
     key = f"{some.name}-{{}}/{some.name}"
@@ -181,7 +181,7 @@ def test_a_copy_that_somebody_changes_comes_back(play: Callable[..., Play]) -> N
         assert copy["metadata"]["labels"] == {"clustersecret.io": "true"}
 
 
-def test_a_secret_of_somebody_else_is_left_alone(play: Callable[..., Play]) -> None:
+def test_a_secret_of_another_owner_is_left_alone(play: Callable[..., Play]) -> None:
     """The condition names its namespace, the others have theirs, and its end makes room for a copy."""
     some = play()
     some.add("a")
@@ -308,7 +308,7 @@ def test_with_a_cluster_secret_its_copies_go(play: Callable[..., Play]) -> None:
     assert some.where() == {"a"}
 
 
-def test_what_the_original_made_is_taken_over(play: Callable[..., Play]) -> None:
+def test_the_copies_of_the_original_are_taken_over(play: Callable[..., Play]) -> None:
     """Its copies become ours by their annotation, and its finalizer does not stay behind."""
     some = play()
     some.add("a")
@@ -354,7 +354,7 @@ def test_no_value_gets_into_redis(play: Callable[..., Play]) -> None:
     assert b"correct horse" not in held
 
 
-def test_a_look_at_what_is_as_it_should_be_asks_for_one_object(
+def test_a_reconcile_without_differences_asks_for_one_object(
     play: Callable[..., Play], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Copies and namespaces are read from Redis, and nothing is written."""

@@ -216,7 +216,7 @@ def test_a_service_without_a_wish_or_a_selector_has_no_slices_of_ours(play: Play
     assert [key_of(each) for each in play.client.list(SLICE, play.namespace)] == [f"{play.namespace}/theirs"]
 
 
-def test_a_slice_that_somebody_changes_or_deletes_comes_back(play: Play) -> None:
+def test_a_slice_that_another_client_changes_or_deletes_comes_back(play: Play) -> None:
     """As it was."""
     play.begin(pods=1)
     (slice_,) = play.slices()
@@ -229,7 +229,9 @@ def test_a_slice_that_somebody_changes_or_deletes_comes_back(play: Play) -> None
 
 
 @ON_THE_EMULATOR
-def test_what_is_as_wanted_costs_no_request(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reconcile_without_differences_costs_no_request(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All that a reconcile reads is cached, and a change of many pods is one write."""
     play.begin(pods=5)
     asked: list[str] = []

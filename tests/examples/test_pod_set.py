@@ -151,7 +151,7 @@ def test_a_pod_that_is_deleted_or_ends_is_replaced(play: Play) -> None:
 
 
 @ON_THE_EMULATOR
-def test_what_serves_least_is_given_up_first(play: Play) -> None:
+def test_the_least_useful_pod_is_given_up_first(play: Play) -> None:
     """What is not ready goes before what is, what costs less before what costs more."""
     play.begin(replicas=4)
     pending, unready, cheap, costly = play.own().values()
@@ -228,7 +228,9 @@ def test_a_pod_set_that_was_deleted_meanwhile_adopts_nothing(
 
 
 @ON_THE_EMULATOR
-def test_what_is_refused_is_said_and_not_asked_for_all(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_pod_is_reported_and_not_all_are_asked_for(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A quota, say: batches of 1, 2, 4 pods meet it; a condition and an event name it until it is gone."""
     create = Client.create
     asked: list[str] = []
@@ -271,7 +273,7 @@ def test_an_older_cache_makes_no_second_pod(play: Play, monkeypatch: pytest.Monk
 
 
 @ON_THE_EMULATOR
-def test_who_has_lost_the_claim_creates_no_more_pods_and_leaves_the_status(
+def test_a_worker_that_has_lost_the_claim_creates_no_further_pods_and_leaves_the_status(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another worker has it: that one says what it finds."""
@@ -360,7 +362,9 @@ def test_a_namespace_that_ends_takes_no_pods_and_is_no_failure(play: Play) -> No
 
 
 @ON_THE_EMULATOR
-def test_what_is_as_wanted_costs_no_request(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reconcile_without_differences_costs_no_request(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All that a reconcile reads is cached."""
     play.begin()
     asked: list[str] = []
@@ -379,7 +383,7 @@ def test_a_deleted_pod_set_leaves_nothing_in_the_queue(play: Play) -> None:
 
 
 @pytest.mark.parametrize(("field", "value"), [("replicas", -1), ("minReadySeconds", -1), ("selector", None)])
-def test_the_definition_refuses_what_makes_no_sense(play: Play, field: str, value: object) -> None:
+def test_the_definition_refuses_fields_that_make_no_sense(play: Play, field: str, value: object) -> None:
     """The API server says which field is wrong, before the controller sees it."""
     with pytest.raises(ApiError, match=field) as refused:
         play.client.create(new_pod_set(play.namespace, **{field: value}))

@@ -77,7 +77,7 @@ def play(sandbox: Sandbox) -> Play:
     return Play(sandbox)
 
 
-def test_a_change_rolls_out_what_uses_it_once(play: Play) -> None:
+def test_a_change_rolls_out_its_users_once(play: Play) -> None:
     """Not when it is first seen, not again when nothing changed, and once for each source that did."""
     kinds = ("Deployment", "DaemonSet", "StatefulSet")
     keys = {kind: play.workload(AUTO, kind=kind) for kind in kinds}
@@ -115,7 +115,7 @@ def test_a_change_back_rolls_out_nothing_that_never_ran(play: Play) -> None:
     assert play.rollouts(key) == 0
 
 
-def test_what_is_not_data_rolls_out_nothing(play: Play) -> None:
+def test_a_change_that_is_not_data_rolls_out_nothing(play: Play) -> None:
     """Labels, say."""
     key = play.workload(AUTO)
     play.run()
@@ -137,7 +137,7 @@ WISHES: dict[str, tuple[dict[str, str], int, int]] = {
 """Annotations of a workload, and its rollouts after a change of the ConfigMap, and of the Secret."""
 
 
-def test_a_workload_says_what_it_wants(play: Play) -> None:
+def test_the_annotations_of_a_workload_name_its_sources(play: Play) -> None:
     """By annotations, as the original has them."""
     keys = {wish: play.workload(annotations) for wish, (annotations, _, _) in WISHES.items()}
     play.run()
@@ -275,7 +275,7 @@ def test_another_namespace_is_left_alone(play: Play, sandbox: Sandbox) -> None:
     assert other.rollouts(key) == 0
 
 
-def test_what_no_longer_asks_bears_no_note(play: Play) -> None:
+def test_a_workload_that_no_longer_asks_has_no_note(play: Play) -> None:
     """The annotation goes with the wish, without a rollout."""
     key = play.workload(AUTO)
     play.run()

@@ -83,11 +83,11 @@ def _fuzz(name: str, how: Sequence[str], folder: Path) -> None:
     logging.disable()
     forbid_the_world()
     places = (f"-artifact_prefix={FOUND / name}-", str(reached), str(CORPUS / name))
-    atheris.Setup([name, *how, *LIMITS, *places], partial(_keep_what_fails, name))
+    atheris.Setup([name, *how, *LIMITS, *places], partial(_keep_failures, name))
     atheris.Fuzz()  # ends the process
 
 
-def _keep_what_fails(name: str, data: bytes) -> None:
+def _keep_failures(name: str, data: bytes) -> None:
     from tests.fuzz.parsers import PARSERS
 
     try:

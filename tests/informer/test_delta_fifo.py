@@ -46,7 +46,7 @@ def _first(fifo: DeltaFIFO) -> bool:
 
 
 @pytest.mark.conformance("DF-01", "DF-02", "DF-15")
-def test_all_deltas_of_an_object_come_at_once_where_the_first_stood(fifo: DeltaFIFO) -> None:
+def test_all_deltas_of_an_object_come_at_once_at_the_place_of_the_first(fifo: DeltaFIFO) -> None:
     """Later news of an object does not move it to the end."""
     for name, version in [("foo", 10), ("bar", 1), ("foo", 11), ("foo", 13), ("zab", 30)]:
         fifo.add(stored(name, version)) if version in {10, 1, 30} else fifo.update(stored(name, version))
@@ -80,7 +80,9 @@ def test_a_deletion_of_an_unknown_object_is_ignored(fifo: DeltaFIFO, known: Inde
 
 
 @pytest.mark.conformance("DF-05", "DF-06")
-def test_a_list_deletes_what_is_known_or_queued_and_not_in_it(fifo: DeltaFIFO, known: Indexer) -> None:
+def test_a_list_deletes_objects_that_are_known_or_queued_and_not_in_it(
+    fifo: DeltaFIFO, known: Indexer
+) -> None:
     """Each with its newest state, after the objects of the list, and none twice."""
     for name in ("kept", "vanished", "deleted"):
         known.add(pod(name, 1))
@@ -99,7 +101,7 @@ def test_a_list_deletes_what_is_known_or_queued_and_not_in_it(fifo: DeltaFIFO, k
 
 
 @pytest.mark.conformance("DF-05")
-def test_a_list_deletes_what_only_the_consumer_knows(fifo: DeltaFIFO, known: Indexer) -> None:
+def test_a_list_deletes_objects_that_only_the_consumer_knows(fifo: DeltaFIFO, known: Indexer) -> None:
     """After a process was away, the queue is empty and the cache is not."""
     known.add(pod("vanished", 3))
     fifo.replace([stored("new", 5)])
@@ -107,7 +109,7 @@ def test_a_list_deletes_what_only_the_consumer_knows(fifo: DeltaFIFO, known: Ind
 
 
 @pytest.mark.conformance("DF-07")
-def test_a_resync_hands_over_again_what_has_no_news(fifo: DeltaFIFO, known: Indexer) -> None:
+def test_a_resync_hands_over_again_the_objects_without_news(fifo: DeltaFIFO, known: Indexer) -> None:
     """Old state must not come after new."""
     known.add(pod("quiet", 1))
     known.add(pod("busy", 2))
@@ -235,7 +237,7 @@ def test_pop_waits_and_ends_when_the_queue_is_closed(fifo: DeltaFIFO) -> None:
 
 
 @pytest.mark.conformance("DF-09")
-def test_what_processing_raises_is_raised_and_the_queue_goes_on(fifo: DeltaFIFO) -> None:
+def test_an_exception_of_processing_is_raised_and_the_queue_goes_on(fifo: DeltaFIFO) -> None:
     """One bad object does not stop the others, nor keep the first list from being whole."""
     fifo.replace([stored("bad", 1), stored("good", 2)])
 

@@ -85,7 +85,7 @@ def test_a_factory_needs_no_api_server_in_tests(make: Make, source: FakeListWatc
     ]
 
 
-def test_a_factory_refuses_what_is_no_resource(make: Make) -> None:
+def test_a_factory_refuses_a_text_that_is_no_resource(make: Make) -> None:
     """When it is asked for, and not in a hidden thread."""
     with pytest.raises(ConfigError, match='bad resource "Pod"'):
         make(new_list_watch=ListWatch).for_resource("Pod")
@@ -103,7 +103,7 @@ def test_an_informer_that_was_refused_does_not_run(make: Make, source: FakeListW
 
 
 @pytest.mark.conformance("IX-04")
-def test_who_comes_later_may_bring_indices(make: Make, source: FakeListWatch) -> None:
+def test_a_later_caller_may_add_indices(make: Make, source: FakeListWatch) -> None:
     """Also when the informer runs; the same one again is no conflict, another of its name is."""
     source.add(pod("a"))
     factory = make()
@@ -139,7 +139,7 @@ def test_an_informer_has_one_transform_and_one_error_handler(make: Make, source:
         assert [obj["metadata"]["labels"] for obj in each.lister.list()] == [labels]
 
 
-def test_only_what_was_started_is_waited_for(make: Make) -> None:
+def test_only_started_informers_are_waited_for(make: Make) -> None:
     """What is asked for later runs, and is waited for, after the next start."""
     factory = make()
     factory.for_resource("v1/Pod")
@@ -181,7 +181,7 @@ def test_waiting_for_the_cache_of_an_informer_that_has_ended_ends(make: Make, so
         assert not wait_for_cache_sync(one)
 
 
-def test_what_ends_an_informer_of_a_factory_is_said_in_a_line(
+def test_an_error_that_ends_an_informer_of_a_factory_is_logged_in_a_line(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No caller can catch it in a thread of the factory's, and a traceback would add nothing."""

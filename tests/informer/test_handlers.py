@@ -22,7 +22,7 @@ from tests.support.eventually import eventually
 
 
 @pytest.mark.conformance("SI-02", "SI-03")
-def test_a_late_handler_hears_of_everything_first(source: FakeListWatch, make: Start, run: Run) -> None:
+def test_a_late_handler_gets_everything_first(source: FakeListWatch, make: Start, run: Run) -> None:
     """As if it had been there when the first list came; and only then it has synced."""
     informer, early = make(), Notes()
     source.add(pod("a"))
@@ -43,7 +43,7 @@ def test_a_late_handler_hears_of_everything_first(source: FakeListWatch, make: S
 
 
 @pytest.mark.conformance("SI-02", "SI-15")
-def test_a_handler_that_comes_while_another_holds_the_informer_up_hears_of_each_object_once(
+def test_a_handler_that_is_added_while_another_holds_the_informer_up_gets_each_object_once(
     source: FakeListWatch, make: Start, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is in the cache by then is not delivered again as news."""
@@ -63,7 +63,7 @@ def test_a_handler_that_comes_while_another_holds_the_informer_up_hears_of_each_
 
 
 @pytest.mark.conformance("SI-01")
-def test_a_handler_registered_twice_hears_twice(source: FakeListWatch, make: Start, run: Run) -> None:
+def test_a_handler_registered_twice_is_called_twice(source: FakeListWatch, make: Start, run: Run) -> None:
     """And each registration ends by itself."""
     informer, notes = make(), Notes()
     first = informer.add_event_handler(notes)
@@ -77,7 +77,7 @@ def test_a_handler_registered_twice_hears_twice(source: FakeListWatch, make: Sta
 
 
 @pytest.mark.conformance("SI-04", "SI-05", "RF-18")
-def test_each_handler_hears_of_everything_again_at_its_own_period(
+def test_each_handler_gets_everything_again_at_its_own_period(
     source: FakeListWatch, make: Start, run: Run, clock: FakeClock
 ) -> None:
     """And one without a period never does."""
@@ -118,7 +118,7 @@ def test_a_resync_period_is_a_second_at_least(
 
 
 @pytest.mark.conformance("SI-06", "SI-07")
-def test_a_removed_handler_hears_nothing_more(source: FakeListWatch, make: Start, run: Run) -> None:
+def test_a_removed_handler_is_not_called_any_more(source: FakeListWatch, make: Start, run: Run) -> None:
     """Removed twice, or at another informer, nothing happens; waiting means until it has returned."""
     informer, notes, other = make(), Notes(), Notes()
     handler = informer.add_event_handler(notes)
@@ -144,7 +144,7 @@ def test_a_removed_handler_hears_nothing_more(source: FakeListWatch, make: Start
 
 
 @pytest.mark.parametrize("handler", [lambda _: 0, Notes, ResourceEventHandlerFuncs, object(), None])
-def test_what_is_no_handler_is_refused_at_its_registration(make: Start, handler: Any) -> None:
+def test_an_object_that_is_no_handler_is_refused_at_its_registration(make: Start, handler: Any) -> None:
     """A function, a class, or an object without the methods: the message says what to give."""
     with pytest.raises(ConfigError, match=r"bad handler .* Give ResourceEventHandlerFuncs"):
         make().add_event_handler(handler)
@@ -309,7 +309,7 @@ def test_a_handler_that_fails_gets_the_next_and_counts_as_called(
 
 
 @pytest.mark.conformance("SI-13")
-def test_a_filter_makes_adds_and_deletes_of_what_begins_and_ceases_to_pass(
+def test_a_filter_makes_adds_and_deletes_of_objects_that_begin_and_cease_to_pass(
     source: FakeListWatch, make: Start, run: Run
 ) -> None:
     """The handler sees the world as if nothing else were in it."""

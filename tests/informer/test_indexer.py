@@ -32,7 +32,7 @@ def _names(objects: list[Object]) -> list[str]:
 
 
 @pytest.mark.conformance("IX-01", "IX-10")
-def test_what_was_put_in_is_there_until_it_is_deleted(indexer: Indexer) -> None:
+def test_an_added_object_is_there_until_it_is_deleted(indexer: Indexer) -> None:
     """Add, update, get, list, replace, delete."""
     indexer.add(pod("a", 1))
     indexer.update(pod("a", 2))
@@ -95,7 +95,7 @@ def test_an_unknown_index_is_named(indexer: Indexer) -> None:
 
 
 @pytest.mark.conformance("IX-04")
-def test_an_index_may_be_added_over_what_is_kept(indexer: Indexer) -> None:
+def test_an_index_may_be_added_over_kept_objects(indexer: Indexer) -> None:
     """Its name must be new."""
     indexer.add(pod("a", 1))
     indexer.add(pod("dev/b", 2))
@@ -144,7 +144,7 @@ def test_an_index_function_may_change_its_mind() -> None:
 
 
 @pytest.mark.conformance("IX-07")
-def test_the_cache_tells_the_version_applied_last(indexer: Indexer) -> None:
+def test_the_cache_has_the_version_applied_last(indexer: Indexer) -> None:
     """Of the last change, not the highest; a deletion without a version leaves it."""
     versions = [indexer.last_store_sync_resource_version]
     changes: list[Callable[[], None]] = [
@@ -161,7 +161,7 @@ def test_the_cache_tells_the_version_applied_last(indexer: Indexer) -> None:
 
 
 @pytest.mark.conformance("IX-09", "SI-16")
-def test_a_caller_cannot_change_the_cache_through_what_it_gave(indexer: Indexer) -> None:
+def test_a_caller_cannot_change_the_cache_through_its_objects(indexer: Indexer) -> None:
     """Each look decodes anew."""
     mine = pod("a", 1, app="web")
     indexer.add(mine)

@@ -73,7 +73,7 @@ def test_a_selector_says_which_labels_to_look_for(selector: str | dict[str, str]
     assert sorted(label_pairs(selector)) == pairs
 
 
-def test_a_list_looks_only_at_what_has_a_label_of_the_selector(
+def test_a_list_looks_only_at_objects_that_have_a_label_of_the_selector(
     source: FakeListWatch, make: Start, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A SharedInformer's, in all namespaces or in one."""

@@ -87,7 +87,7 @@ def test_an_event_of_an_unknown_type_is_left_out_and_logged(caplog: pytest.LogCa
 
 
 @pytest.mark.parametrize("resource", ["Pod", "", "v1/", "a/b/c/d", None])
-def test_what_is_no_resource_is_refused_before_anything_runs(resource: Any) -> None:
+def test_a_text_that_is_no_resource_is_refused_before_anything_runs(resource: Any) -> None:
     """It would be unseen in the thread that follows it, and its caller would wait for the cache for ever."""
     message = r"bad resource .* no version or kind\. Give e\.g\. apps/v1/Deployment or v1/Pod\."
     with pytest.raises(ConfigError, match=message):
@@ -106,7 +106,7 @@ def test_an_error_for_a_plural_names_the_kind(api_server: ApiServer, resource: s
     )
 
 
-def test_a_fake_resource_changes_and_deletes_only_what_is_there() -> None:
+def test_a_fake_resource_changes_and_deletes_only_present_objects() -> None:
     """A test that names the wrong object gets an error; the last state is the one that was kept."""
     source = FakeListWatch()
     for change in source.modify, source.delete:

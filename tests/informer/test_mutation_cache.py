@@ -51,7 +51,7 @@ def test_the_newer_of_cache_and_write_is_read(indexer: Indexer, clock: FakeClock
 
 
 @pytest.mark.conformance("MU-01")
-def test_an_index_shows_what_was_written(indexer: Indexer, clock: FakeClock) -> None:
+def test_an_index_shows_a_write(indexer: Indexer, clock: FakeClock) -> None:
     """Also that an object left a value; the index is the cache's own, and need not be given again."""
     cache = _cache(indexer, clock, include_adds=True)
     indexer.add(_pod("a", 1, app="web"))
@@ -61,7 +61,7 @@ def test_an_index_shows_what_was_written(indexer: Indexer, clock: FakeClock) -> 
     assert cache.by_index("app", "db") == [_pod("a", 2, app="db")]
 
 
-def test_an_index_shows_a_write_to_what_is_cached_without_being_asked_for_adds(
+def test_an_index_shows_a_write_to_a_cached_object_without_include_adds(
     indexer: Indexer, clock: FakeClock
 ) -> None:
     """Under its new value, and no longer under the old one."""

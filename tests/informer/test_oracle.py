@@ -181,7 +181,7 @@ def test_calls_are_the_same_in_the_same_order(scene: Scene, proxy: TcpProxy, see
 
 @pytest.mark.conformance("RF-04", "RF-12", "DF-05", "SI-05")
 @pytest.mark.parametrize("seed", seeds(1, 3))
-def test_calls_are_the_same_where_a_list_tells_what_was_missed(
+def test_calls_are_the_same_where_a_list_shows_the_missed_changes(
     scene: Scene, api_server: ApiServer, proxy: TcpProxy, seed: int
 ) -> None:
     """Both were cut off and could not resume: the same differences are delivered, with missed deletions."""

@@ -57,7 +57,7 @@ def test_the_error_comes_after_the_lines_before_it() -> None:
 
 @pytest.mark.bound("READ_AHEAD_LINES", "READ_AHEAD_BYTES")
 @pytest.mark.parametrize(("bound", "value"), [("READ_AHEAD_LINES", 3), ("READ_AHEAD_BYTES", 3)])
-def test_reads_no_more_than_fits(monkeypatch: pytest.MonkeyPatch, bound: str, value: int) -> None:
+def test_reads_only_as_much_as_fits(monkeypatch: pytest.MonkeyPatch, bound: str, value: int) -> None:
     """A sink that waits for Redis makes the socket fill, not the memory: by lines, and by bytes."""
     monkeypatch.setattr(read_ahead, bound, value)
     read: list[int] = []
@@ -96,7 +96,7 @@ def test_lines_gather_in_the_socket_only_for_a_reader_that_wants_many(
     assert paused == [read_ahead.PAUSE] * pauses
 
 
-def test_who_wants_many_lines_gets_fewer_when_they_do_not_come() -> None:
+def test_a_taker_that_wants_many_lines_gets_fewer_when_they_do_not_come() -> None:
     """A taker that asks for many is woken when they are there, and after its timeout has what there is."""
     release, go_on = threading.Event(), threading.Event()
 

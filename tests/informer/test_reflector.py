@@ -41,7 +41,7 @@ def widget(resource: str, namespace: str, name: str) -> dict[str, object]:
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "namespace": namespace}}
 
 
-def test_whatever_a_list_raises_it_is_asked_for_again() -> None:
+def test_after_any_exception_a_list_is_asked_for_again() -> None:
     """Also what no API server should be able to make it raise, and while it backs off."""
     source, sink, clock = FakeListWatch(), Recorder(), FakeClock()
     answer, asked = source.version, iter(range(1000))

@@ -143,7 +143,7 @@ INTERNAL_ERROR = b'{"type":"ERROR","object":{"kind":"Status","code":500,"message
 
 
 @pytest.mark.conformance("RF-12")
-def test_an_error_event_is_the_error_that_it_tells(
+def test_an_error_event_is_the_error_of_its_status(
     behind: RecordingClient, faulty: FaultyProxy, namespace: str
 ) -> None:
     """An ERROR event of any other code than 410 costs a new watch, no list."""

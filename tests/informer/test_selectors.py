@@ -25,7 +25,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("selector", TAKEN)
-def test_what_the_server_takes_is_taken(api_server: ApiServer, selector: str) -> None:
+def test_selectors_that_the_server_takes_are_taken(api_server: ApiServer, selector: str) -> None:
     """By the server and by the library."""
     list(api_server.client().list("v1/ConfigMap", "default", label_selector=selector))
     assert callable(label_selector(selector))
@@ -38,7 +38,7 @@ def test_no_values_are_the_empty_value() -> None:
 
 
 @pytest.mark.parametrize("selector", REFUSED)
-def test_what_the_server_refuses_is_refused(api_server: ApiServer, selector: str) -> None:
+def test_selectors_that_the_server_refuses_are_refused(api_server: ApiServer, selector: str) -> None:
     """A key or value that no label can have is an error: such a selector would select nothing in silence."""
     with pytest.raises(ApiError) as refused:
         list(api_server.client().list("v1/ConfigMap", "default", label_selector=selector))
@@ -84,7 +84,7 @@ SELECTORS: list[dict[str, Any]] = [
 ]
 
 
-def test_a_selector_of_an_object_matches_what_the_server_selects(
+def test_a_selector_of_an_object_matches_the_objects_that_the_server_selects(
     api_server: ApiServer, namespace: str
 ) -> None:
     """Whether labels are absent, empty, or of other values; an empty selector matches everything."""
@@ -162,7 +162,7 @@ def test_a_selector_that_the_server_refuses_is_refused(
         [],
     ],
 )
-def test_what_is_no_selector_is_refused(selector: Any) -> None:
+def test_a_value_that_is_no_selector_is_refused(selector: Any) -> None:
     """In one line; a misspelt field would select everything in silence."""
     with pytest.raises(ConfigError, match=r"^bad label selector.*\.$") as refused:
         matches(selector, {"app": "web"})

@@ -17,7 +17,7 @@ from tests.support.eventually import eventually
 
 
 @pytest.mark.conformance("SI-01", "SI-03", "RF-08", "RF-23")
-def test_what_is_listed_and_watched_is_cached_and_delivered(
+def test_listed_and_watched_objects_are_cached_and_delivered(
     source: FakeListWatch, make: Start, run: Run
 ) -> None:
     """First the list, then each change, in order."""
@@ -61,7 +61,7 @@ def test_an_object_that_vanished_while_no_watch_ran_is_deleted(
     assert names(informer.lister.list()) == ["changed", "new", "same"]
 
 
-def test_a_restored_cluster_is_delivered_whole_whatever_its_versions(
+def test_a_restored_cluster_is_delivered_whole_with_any_versions(
     source: FakeListWatch, make: Start, run: Run, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A version may mean another state than before the restore, so all that is there is delivered again."""
@@ -109,7 +109,7 @@ def test_after_its_end_an_informer_takes_no_handlers_and_does_not_run_again(
 
 
 @pytest.mark.conformance("SI-09", "RF-20")
-def test_a_watch_error_handler_hears_why_a_connection_failed(
+def test_a_watch_error_handler_gets_the_error_of_a_connection(
     source: FakeListWatch, make: Start, run: Run, clock: FakeClock
 ) -> None:
     """The informer goes on, also where the handler itself fails."""
@@ -277,7 +277,7 @@ def test_an_index_function_that_calls_exit_leaves_the_informer_alive(
     assert "as the test wants" in caplog.text
 
 
-def test_an_informer_syncs_though_its_transform_makes_what_has_no_key(
+def test_an_informer_syncs_though_its_transform_makes_objects_without_a_key(
     source: FakeListWatch, make: Start, run: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A name must be text; where it is not, the transform has failed."""

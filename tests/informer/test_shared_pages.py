@@ -106,7 +106,7 @@ def test_those_on_their_way_are_waited_for_then_each_page_is_asked_for_once(
     assert resource.pages == ["first", *map(str, range(2, PAGES + 1))]
 
 
-def test_who_does_not_come_is_not_waited_for_long(
+def test_a_stream_that_does_not_come_is_not_waited_for_long(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher], clock: FakeClock, pool: ThreadPoolExecutor
 ) -> None:
     """As one whose Redis does not answer."""
@@ -118,7 +118,7 @@ def test_who_does_not_come_is_not_waited_for_long(
     assert page.result(10).version == "100"
 
 
-def test_who_begins_to_watch_instead_is_waited_for_no_longer(
+def test_a_stream_that_begins_to_watch_instead_is_waited_for_no_longer(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher], clock: FakeClock, pool: ThreadPoolExecutor
 ) -> None:
     """It resumed, and needs no list."""
@@ -183,7 +183,7 @@ def test_a_page_under_way_is_waited_for(
     assert larger.result(10).objects[0].key == "prod/pod-2-2000"
 
 
-def test_some_pages_are_kept_while_anybody_lists(
+def test_some_pages_are_kept_while_any_stream_lists(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is a little late gets them, who is later asks for itself; in the end none is kept."""
@@ -206,7 +206,7 @@ def test_some_pages_are_kept_while_anybody_lists(
 
 
 @pytest.mark.parametrize("error", [ApiError("no", status=500), Expired("too old", status=410)])
-def test_an_error_reaches_each_who_waits_and_is_not_kept(
+def test_an_error_reaches_each_stream_that_waits_and_is_not_kept(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher], error: ApiError, pool: ThreadPoolExecutor
 ) -> None:
     """The next one asks again, for a first page as for any other."""
@@ -230,7 +230,7 @@ def test_an_error_reaches_each_who_waits_and_is_not_kept(
     assert members[0].page("2").version == "100"
 
 
-def test_who_shares_a_page_shares_nothing_that_was_decoded(
+def test_streams_that_share_a_page_share_no_decoded_object(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
     """A predicate may change the object that it gets; no other stream sees it."""

@@ -53,7 +53,7 @@ def test_several_follow_one_watch(resource: Resource, members: tuple[ListerWatch
         assert resource.watches() == ["4"]
 
 
-def test_who_comes_later_gets_what_is_newer_than_its_version(
+def test_a_stream_that_comes_later_gets_the_lines_newer_than_its_version(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
     """It may have got part of it by a list, or in another term."""
@@ -82,7 +82,7 @@ def test_a_watch_from_an_earlier_version_takes_the_place_of_the_open_one(
     assert resource.watches() == ["3", "1"]
 
 
-def test_who_has_got_nothing_yet_goes_on_where_it_asked_to_begin(
+def test_a_stream_that_has_got_nothing_yet_goes_on_where_it_asked_to_begin(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
     """Its version is the one that it came with."""
@@ -92,7 +92,7 @@ def test_who_has_got_nothing_yet_goes_on_where_it_asked_to_begin(
         assert late.has(5)
 
 
-def test_a_refusal_goes_to_who_asked(
+def test_a_refusal_goes_to_the_stream_that_asked(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
     """A version that is too old for one of them is no matter of the others, and nor is any other error."""
@@ -106,7 +106,7 @@ def test_a_refusal_goes_to_who_asked(
         assert resource.watches() == ["4", "1", "1"]
 
 
-def test_too_old_in_an_accepted_watch_is_for_who_opened_it(
+def test_too_old_in_an_accepted_watch_is_for_the_stream_that_opened_it(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
     """So API servers say it: 200, then an ERROR event. The others ask for themselves, and list nothing."""
@@ -122,7 +122,7 @@ def test_too_old_in_an_accepted_watch_is_for_who_opened_it(
     assert resource.watches() == ["4", "1", "4"]
 
 
-def test_an_error_event_goes_to_all_who_follow(
+def test_an_error_event_goes_to_all_streams_that_follow(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
     """Each judges for itself what it means."""
@@ -188,7 +188,7 @@ def test_a_stream_that_does_not_keep_up_is_sent_back_and_harms_no_other(
     assert resource.watches() == ["4", "5", "5"]
 
 
-def test_who_fell_behind_opens_no_watch_for_others(
+def test_a_stream_that_fell_behind_opens_no_watch_for_others(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor where it is the first that comes back after an end of the watch: they would get its backlog."""
@@ -275,7 +275,7 @@ def test_no_stream_joins_a_watch_that_begins_behind_its_version(
 
 @pytest.mark.bound("WATCH_LINES", "WATCH_BYTES")
 @pytest.mark.parametrize(("bound", "value"), [("WATCH_LINES", 4), ("WATCH_BYTES", 600)])
-def test_what_comes_faster_than_anybody_reads_waits(
+def test_lines_that_come_faster_than_any_stream_reads_wait(
     resource: Resource,
     members: tuple[ListerWatcher, ListerWatcher],
     bound: str,
@@ -298,7 +298,7 @@ def test_what_comes_faster_than_anybody_reads_waits(
 
 
 @pytest.mark.parametrize("unread", [1, 3])
-def test_a_long_line_waits_until_the_quickest_has_what_it_pushes_out(
+def test_a_long_line_waits_until_the_quickest_has_the_lines_that_it_pushes_out(
     resource: Resource,
     members: tuple[ListerWatcher, ListerWatcher],
     unread: int,
@@ -332,7 +332,7 @@ def test_a_stream_that_leaves_lets_the_watch_end_that_waits_for_it(
     eventually(lambda: not shared_watch_threads(), "the watch's thread ends")
 
 
-def test_the_log_has_its_newest_line_however_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_has_its_newest_line_of_any_length(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds are kept, and no stream falls out of the log by a line that it could not have taken."""
     monkeypatch.setattr(shared_watch, "WATCH_BYTES", 10)
     log = WatchLog("4")
@@ -345,7 +345,7 @@ def test_the_log_has_its_newest_line_however_long(monkeypatch: pytest.MonkeyPatc
     assert not log.covers("1000")  # what it dropped bore no version
 
 
-def test_a_log_covers_what_came_after_the_last_line_that_it_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_covers_all_after_the_last_line_that_it_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who has that line has missed nothing; by numbers, not by text."""
     monkeypatch.setattr(shared_watch, "WATCH_LINES", 1)
     log = WatchLog("4")
@@ -354,7 +354,7 @@ def test_a_log_covers_what_came_after_the_last_line_that_it_dropped(monkeypatch:
     assert [log.covers(version) for version in ("8", "9", "10", "11")] == [False, True, True, True]
 
 
-def test_who_is_past_a_cluster_that_was_put_back_is_sent_back(
+def test_a_stream_that_is_past_a_cluster_that_was_put_back_is_sent_back(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
     """It asks for the version itself; in the other's watch it would wait for its own for ever."""

@@ -72,7 +72,7 @@ def _ends(version: int) -> bytes:
 
 
 @pytest.mark.conformance("RF-09")
-def test_what_happens_before_a_streamed_list_ends_belongs_to_it() -> None:
+def test_changes_before_a_streamed_list_ends_belong_to_it() -> None:
     """A change and a deletion; only the marked bookmark ends it."""
     source = Halting()
     for name in ("a", "b", "c"):
@@ -199,7 +199,9 @@ def test_a_streamed_list_that_has_expired_when_it_ends_is_not_asked_for_at_once(
         assert pause_before_another_list(source, clock) > 0.7
 
 
-def test_an_informer_caches_what_a_real_list_streams(client: RecordingClient, namespace: str) -> None:
+def test_an_informer_caches_the_objects_that_a_real_list_streams(
+    client: RecordingClient, namespace: str
+) -> None:
     """Without managedFields, with the kind, and by its handlers' account, too."""
     for number in range(5):
         client.create(config_map(namespace, f"map-{number}", color="red"))

@@ -40,7 +40,7 @@ def line(obj: object = OBJECT, kind: str = "ADDED", **rest: object) -> bytes:
     ],
     ids=["plain", "spaced", "the other way round", "with more keys"],
 )
-def test_an_event_is_the_same_however_it_is_written(write: object, kind: str) -> None:
+def test_an_event_is_the_same_in_any_json(write: object, kind: str) -> None:
     """Type, key, version, managedFields and the whole object are read from any JSON."""
     event = decode_event(write(kind), POD)  # type: ignore[operator]
     assert (event.type, event.object.key, event.version) == (kind, "prod/web", "7")
@@ -100,7 +100,7 @@ def test_an_object_as_deep_as_api_servers_take_stops_no_stream(levels: int) -> N
             kept = kept.get("spec") or kept["a"]
 
 
-def test_who_is_deep_in_calls_reads_deep_objects() -> None:
+def test_a_caller_deep_in_calls_reads_deep_objects() -> None:
     """No object is readable when it comes, and unreadable when it is looked at."""
     deep = b'{"a":' * 900 + b"1" + b"}" * 900
     metadata = b'{"name":"deep","resourceVersion":"8","managedFields":[%s]}' % deep

@@ -38,7 +38,7 @@ def by_flow(connection: Connection) -> dict[str | None, FlowInfo]:
     return {flow.flow: flow for flow in Inspector(connection).flows("foos").flows}
 
 
-def test_a_flow_is_what_keys_have_before_their_first_slash(connection: Connection, queue: Queue) -> None:
+def test_a_flow_is_the_part_of_keys_before_their_first_slash(connection: Connection, queue: Queue) -> None:
     """With how many items are ready and held, and since when the oldest waits; most items first."""
     queue.add("prod/held")
     queue.get(timeout=5)
@@ -99,7 +99,7 @@ def test_a_large_queue_is_a_sample(
     assert big.oldest_ready < small.oldest_ready
 
 
-def test_a_look_takes_as_many_commands_whatever_there_is(
+def test_a_look_takes_as_many_commands_for_any_queue(
     connection: Connection, queue: Queue, redis_server: EmbeddedValkey
 ) -> None:
     """For one item as for thousands of flows."""
@@ -269,7 +269,7 @@ def test_metrics_have_a_bounded_number_of_flows(connection: Connection, queue: Q
     assert 16 <= waits[EXCEEDED, "0.5"] <= 64
 
 
-def test_a_user_who_may_not_look_has_the_other_metrics(
+def test_a_user_without_rights_to_look_has_the_other_metrics(
     connection: Connection, redis_server: EmbeddedValkey, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One that was made for an older distq; the log says it once."""

@@ -69,9 +69,7 @@ def test_a_queue_is_counted_by_state(connection: Connection, inspector: Inspecto
     queue.close()
 
 
-def test_depth_counts_what_is_due_though_no_worker_lives(
-    connection: Connection, inspector: Inspector
-) -> None:
+def test_depth_counts_due_items_though_no_worker_lives(connection: Connection, inspector: Inspector) -> None:
     """Autoscalers start from zero workers: a due item counts as waiting, and since it was due."""
     _queue(connection).add("a", after=5)
     now = inspector.now()
@@ -332,7 +330,7 @@ def test_resume_wakes_one_consumer_and_pause_leaves_no_token(
 
 @pytest.mark.conformance("RD-05", "RD-09")
 @pytest.mark.parametrize("state", ["ready", "delayed"])
-def test_a_consumer_that_waits_hears_of_the_resume(
+def test_a_consumer_that_waits_is_woken_by_the_resume(
     connection: Connection, inspector: Inspector, state: str
 ) -> None:
     """It sleeps until long after; who resumes ends that, also where only a due time has to be covered."""
@@ -602,7 +600,9 @@ def test_reads_cost_the_same_round_trips_for_any_queue(
         handle.close()
 
 
-def test_who_may_only_read_may_inspect(redis_server: EmbeddedValkey, connection: Connection) -> None:
+def test_a_user_with_rights_to_read_alone_may_inspect(
+    redis_server: EmbeddedValkey, connection: Connection
+) -> None:
     """No read needs a right to run scripts, or to write."""
     queue = _queue(connection)
     queue.add("held", "dirty", "ready")

@@ -87,7 +87,7 @@ def test_a_story_says_how_long_each_part_took(play: Play) -> None:
     assert (added.since, claimed.since, added.worker) == (None, None, None)
 
 
-def test_a_story_says_what_an_add_meant(play: Play) -> None:
+def test_a_story_has_the_effect_of_an_add(play: Play) -> None:
     """A place in the queue, a higher one, nothing new, or one more run."""
     for priority in (0, 0, 3, 1):
         play.queue.add("a", priority=priority)
@@ -133,7 +133,7 @@ def test_a_story_names_the_informer_and_its_version(play: Play) -> None:
         ("~7f3a:2", "in a list"),
     ],
 )
-def test_a_story_names_what_is_watched_and_where_its_stream_stood(
+def test_a_story_names_the_resource_and_the_position_of_its_stream(
     play: Play, position: str, says: str
 ) -> None:
     """The resource, as people write it; in the midst of a list no version is reached yet."""
@@ -165,7 +165,7 @@ def test_a_story_says_when_the_queue_was_paused_and_the_trace_switched(play: Pla
     assert play.words(None) == ["trace on", "paused", "resumed", "trace off"]
 
 
-def test_a_story_says_from_whom_an_item_was_taken_back(play: Play) -> None:
+def test_a_story_names_the_worker_from_which_an_item_was_taken_back(play: Play) -> None:
     """The claim of a worker that died ends there, as it does in the picture."""
     play.queue.add("a")
     request = play.queue.get(0)
@@ -178,7 +178,7 @@ def test_a_story_says_from_whom_an_item_was_taken_back(play: Play) -> None:
     assert taken.since == pytest.approx(claimed.at, abs=1e-4)  # a fence may be ahead of the time
 
 
-def test_a_story_says_what_people_did(play: Play) -> None:
+def test_a_story_has_the_actions_of_people(play: Play) -> None:
     """And to how many of those that they named."""
     play.queue.add("a")
     play.inspector.park("foos", "a", "none")
@@ -193,7 +193,7 @@ def test_a_story_says_what_people_did(play: Play) -> None:
     assert play.words("a")[-1] == "added"
 
 
-def test_a_trace_of_some_items_tells_of_them_alone(play: Play) -> None:
+def test_a_trace_of_some_items_shows_them_alone(play: Play) -> None:
     """No half timeline of the others is shown, though they share calls with these."""
     play.inspector.trace_on("foos", seconds=600, match="prod/*")
     play.queue.add("prod/web", "test/web")
@@ -204,7 +204,7 @@ def test_a_trace_of_some_items_tells_of_them_alone(play: Play) -> None:
     assert (play.words("test/web"), play.words("test/db")) == ([], [])
 
 
-def test_a_look_at_one_item_passes_over_what_was_added_with_it(play: Play) -> None:
+def test_a_look_at_one_item_passes_over_items_that_were_added_with_it(play: Play) -> None:
     """It shows all of the item and each claim of the queue; others' adds and repairs it leaves out."""
     play.inspector.trace_on("foos")
     keys = [f"ns/{number}" for number in range(50)]

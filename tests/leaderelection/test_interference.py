@@ -58,7 +58,9 @@ def test_a_lease_deleted_after_its_leader_died_is_made_again(
     assert later(bob.elector.epoch, ada.elector.epoch)
 
 
-def test_a_deletion_is_no_release_to_who_knew_the_lease(enter: Enter, client: Client, namespace: str) -> None:
+def test_a_deletion_is_no_release_to_a_candidate_that_knew_the_lease(
+    enter: Enter, client: Client, namespace: str
+) -> None:
     """Not even when the record was free as it was seen last: another may have taken it since."""
     ada, bob = enter("ada").lead(), enter("bob").follow()
     ada.end()
@@ -127,7 +129,9 @@ def test_a_holder_erased_before_its_first_renewal_did_not_release(
 
 
 @pytest.mark.conformance("LE-09")
-def test_who_comes_to_an_erased_holder_waits_too(enter: Enter, client: Client, namespace: str) -> None:
+def test_a_candidate_that_finds_an_erased_holder_waits_too(
+    enter: Enter, client: Client, namespace: str
+) -> None:
     """The times in the record say that it was renewed, but not released."""
     ada = enter("ada").lead()
     pass_time(2.0, ada)
@@ -284,7 +288,7 @@ def test_a_bare_lease_can_be_taken(enter: Enter, client: Client, namespace: str)
     assert ada.elector.may_act()
 
 
-def test_a_lease_can_be_taken_whatever_it_counts(enter: Enter, client: Client, namespace: str) -> None:
+def test_a_lease_can_be_taken_with_any_count(enter: Enter, client: Client, namespace: str) -> None:
     """Another client wrote the greatest number that a Lease can have; the count stays there."""
     client.create(bare_lease(namespace) | {"spec": {"leaseTransitions": 2**31 - 1}})
     ada = enter("ada").start()
@@ -292,7 +296,7 @@ def test_a_lease_can_be_taken_whatever_it_counts(enter: Enter, client: Client, n
     assert lease_of(client, namespace)["spec"]["leaseTransitions"] == 2**31 - 1
 
 
-def test_a_bare_lease_is_free_however_often_it_is_seen() -> None:
+def test_a_bare_lease_is_free_each_time_that_it_is_seen() -> None:
     """A watch and a read report the same one; after a term that was seen any candidate may take it."""
     bare = LeaderElectionRecord(holder_identity="", lease_duration=0.0)
     observed = Observation("ada", 15.0)
@@ -358,7 +362,7 @@ def test_lost_replies_of_renewals_end_no_term(enter: Enter) -> None:
     assert len(ada.epochs) == 1
 
 
-def test_whatever_happens_one_acts_at_most(enter: Enter, client: Client, namespace: str) -> None:
+def test_under_random_faults_one_acts_at_most(enter: Enter, client: Client, namespace: str) -> None:
     """Random pauses, deletions, foreign writes, releases and clock steps; epochs only grow."""
     seed = random.randrange(10**6)
     dice = random.Random(seed)

@@ -231,7 +231,9 @@ def test_events_are_about_the_lease(lock: LeaseLock, client: Client, namespace: 
     assert events[0]["involvedObject"]["name"] == LEASE
 
 
-def test_the_watch_tells_what_is_and_what_becomes(lock: LeaseLock, client: Client, namespace: str) -> None:
+def test_the_watch_reports_the_present_record_and_its_changes(
+    lock: LeaseLock, client: Client, namespace: str
+) -> None:
     """Renewals and releases, but no deletion, and nothing of other Leases."""
     lock.create(RECORD, timeout=5)
     LeaseLock(client, namespace, "another", identity="eve").create(RECORD, timeout=5)

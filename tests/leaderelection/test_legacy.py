@@ -191,7 +191,7 @@ def test_two_locks_keep_one_record(client: Client, namespace: str) -> None:
 
 
 @pytest.mark.conformance("LK-04")
-def test_what_two_locks_say_together() -> None:
+def test_the_record_of_two_locks_together() -> None:
     """The old one alone where there is no Lease; an unknown holder where they differ; news of either."""
     old, new = FakeLock("ada"), FakeLock("ada")
     lock = MultiLock(old, new)
@@ -235,7 +235,7 @@ def test_two_locks_need_one_identity() -> None:
 
 
 @pytest.mark.conformance("LK-04")
-def test_both_objects_tell_of_the_leader() -> None:
+def test_events_go_to_both_objects() -> None:
     """Events go to both."""
     old, new = FakeLock("ada"), FakeLock("ada")
     MultiLock(old, new).record_event("ada became leader")
@@ -277,7 +277,7 @@ def test_a_rollout_goes_from_the_old_lock_to_the_lease(api_server: ApiServer, na
     assert all(later(after, before) for before, after in pairwise(history))
 
 
-def test_a_watch_of_what_is_no_record_backs_off(api_server: ApiServer, namespace: str) -> None:
+def test_a_watch_of_an_object_that_is_no_record_backs_off(api_server: ApiServer, namespace: str) -> None:
     """It begins with the object as it is, so that each connection would end at once."""
     client = api_server.client()
     about = {"name": LEASE, "namespace": namespace}

@@ -98,7 +98,7 @@ def test_versions_grow_when_the_clock_goes_back_and_after_a_wipe(
     assert lock.create(RECORD, timeout=5).version == "1795001000000000"
 
 
-def test_the_watch_tells_each_new_record(lock: RedisLock) -> None:
+def test_the_watch_reports_each_new_record(lock: RedisLock) -> None:
     """And nothing of records that stay."""
     lock.create(RECORD, timeout=5)
     heard: list[LeaderElectionRecord] = []
@@ -112,7 +112,7 @@ def test_the_watch_tells_each_new_record(lock: RedisLock) -> None:
 
 
 @pytest.mark.parametrize("wrong", [("\xff", "{}"), ("1", "{")], ids=["version", "record"])
-def test_the_watch_outlives_what_is_no_record(
+def test_the_watch_outlives_a_value_that_is_no_record(
     lock: RedisLock, connection: Connection, wrong: tuple[str, str]
 ) -> None:
     """Of any writer; the next one is delivered again."""
@@ -133,7 +133,7 @@ def looks_of(connection: Connection) -> int:
     return int(calls[1]) if calls else 0
 
 
-def test_what_is_no_record_and_no_server_is_an_error(
+def test_a_value_that_is_no_record_and_an_absent_server_are_errors(
     lock: RedisLock, connection: Connection, redis_server: EmbeddedValkey
 ) -> None:
     """Typed, and within the time that the caller has."""

@@ -138,7 +138,7 @@ def test_no_shutdown_outlasts_the_renew_deadline(enter: Enter) -> None:
     assert not ada.thread.is_alive()
 
 
-def test_who_gets_no_answer_reports_it_again_and_again(
+def test_an_elector_that_gets_no_answer_reports_it_again_and_again(
     enter: Enter, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log shows an hour later that this process cannot lead, since when and why."""
@@ -178,7 +178,7 @@ def test_a_release_has_a_second_also_after_the_deadline(enter: Enter) -> None:
 
 
 @pytest.mark.conformance("LE-03")
-def test_run_raises_what_ended_the_work_also_when_both_callbacks_fail(enter: Enter) -> None:
+def test_run_raises_the_error_that_ended_the_work_also_when_both_callbacks_fail(enter: Enter) -> None:
     """The second error is logged as what happened meanwhile, and the lease is released."""
 
     def started(over: threading.Event) -> None:
@@ -212,7 +212,7 @@ def no_threads(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     return refuse
 
 
-def test_who_cannot_start_the_work_leaves_the_lease_to_others(
+def test_an_elector_that_cannot_start_the_work_leaves_the_lease_to_others(
     enter: Enter, no_threads: Callable[[str], None]
 ) -> None:
     """The term ends as others do, and ``run`` says why."""
@@ -226,7 +226,7 @@ def test_who_cannot_start_the_work_leaves_the_lease_to_others(
     assert record.holder_identity == ""
 
 
-def test_who_cannot_tell_that_it_leads_leads_all_the_same(
+def test_an_elector_that_cannot_report_its_term_leads_nevertheless(
     enter: Enter, no_threads: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Callbacks and events that have no thread are given up, and that is said."""
@@ -317,7 +317,7 @@ def test_a_record_of_another_is_not_released(enter: Enter) -> None:
 @pytest.mark.parametrize(
     ("holder", "waits"), [("bob", True), ("", False), ("ada", False)], ids=["led", "free", "my own"]
 )
-def test_who_may_take_a_record_that_is_there(enter: Enter, holder: str, *, waits: bool) -> None:
+def test_a_present_record_is_taken_if_it_is_free_or_lapsed(enter: Enter, holder: str, *, waits: bool) -> None:
     """One with a leader must not change for as long as it says; a free one, or my own, is taken at once."""
     lock = FakeLock("ada")
     lock.record = LeaderElectionRecord(holder_identity=holder, lease_duration=40.0, leader_transitions=3)

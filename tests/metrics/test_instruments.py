@@ -117,7 +117,7 @@ class ThreeMethods:
         return lambda: self.seen.extend((metric.name, labels, value) for metric, labels, value in read())
 
 
-def test_a_provider_of_ones_own_needs_no_more_methods_for_them() -> None:
+def test_a_provider_of_ones_own_needs_no_further_methods_for_them() -> None:
     """The three of the protocol are enough."""
     provider = ThreeMethods()
     use(manager(provider))
@@ -169,7 +169,7 @@ def test_a_name_has_one_meaning() -> None:
         (lambda one: one.histogram("own_b", "x", buckets=[1, math.nan]), "bad buckets of own_b"),
     ],
 )
-def test_what_no_metric_can_be_is_refused(make: Any, message: str) -> None:
+def test_an_impossible_metric_is_refused(make: Any, message: str) -> None:
     """Where it is made."""
     with pytest.raises(ConfigError, match=message):
         make(manager())

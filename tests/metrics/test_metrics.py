@@ -164,7 +164,7 @@ def test_a_handle_that_was_shut_down_exposes_no_gauges(scene: Scene) -> None:
 
 
 @pytest.mark.conformance("MX-04")
-def test_what_the_queue_holds_is_the_fleets_and_what_was_done_is_each_handles(scene: Scene) -> None:
+def test_gauges_count_the_fleet_and_counters_count_one_handle(scene: Scene) -> None:
     """Gauges count the claims of all processes; counters count this one's, so that a sum is right."""
     others = RecordedMetrics()
     other = scene.handle(metrics=others)
@@ -245,7 +245,7 @@ class TestPriorities:
 
 
 @pytest.mark.conformance("DQ-12")
-def test_what_asks_for_a_delay_is_a_retry(scene: Scene) -> None:
+def test_an_outcome_that_asks_for_a_delay_is_a_retry(scene: Scene) -> None:
     """Each back-off, requeue_after and RetryAfter counts; success, a terminal error and release do not."""
     settled: dict[str, tuple[Result | BaseException | None, int]] = {
         "fails": (ValueError("no"), 1),
@@ -310,7 +310,7 @@ def test_an_unreachable_redis_is_reported_and_nothing_else() -> None:
     assert QueueGauges(queue)() == [(REDIS_UP, NAME, 0.0)]
 
 
-def test_a_look_costs_no_more_for_a_longer_queue(scene: Scene) -> None:
+def test_a_look_costs_the_same_for_a_longer_queue(scene: Scene) -> None:
     """The number of commands depends on priorities and claims, not on the number of items."""
 
     def commands() -> int:

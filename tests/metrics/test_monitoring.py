@@ -128,7 +128,7 @@ def promtool(*words: str | Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_what_is_asked_for_exists() -> None:
+def test_the_metrics_of_the_boards_exist() -> None:
     """Each metric is one of distq's, and what it is selected or added up by are labels of it."""
     for expression in expressions():
         names = set(re.findall(r"\b(?:workqueue|controller_runtime|leader_election|distq)_\w+", expression))
@@ -178,7 +178,7 @@ def test_prometheus_takes_every_expression(tmp_path: Path) -> None:
     promtool("check", "rules", MONITORING / "rules.yaml")
 
 
-def test_the_boards_panels_stand_beside_each_other() -> None:
+def test_the_boards_panels_are_beside_each_other() -> None:
     """None covers another, each says what it shows, and each asks the chosen Prometheus."""
     panels = BOARD["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)

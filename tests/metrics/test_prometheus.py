@@ -152,7 +152,7 @@ def test_the_librarys_own_registry_is_the_default() -> None:
     assert "process_cpu_seconds_total" in done.stdout
 
 
-def test_a_gauge_is_asked_for_when_somebody_looks_until_its_owner_ends(scraped: Scraped) -> None:
+def test_a_gauge_is_asked_for_at_a_scrape_until_its_owner_ends(scraped: Scraped) -> None:
     """Not before, and not after; two owners of the same gauge make no scrape invalid."""
     looks = []
 

@@ -112,7 +112,7 @@ def test_the_base_install_imports(extra: str) -> None:
     assert set(done.stdout.split()) == (NEED_KUBERNETES if "kubernetes" in missing else set())
 
 
-def test_files_are_named_by_what_they_hold() -> None:
+def test_files_are_named_by_their_contents() -> None:
     """No module or folder is a drawer for odds and ends."""
     folders = (".ci", "benchmarks", "deploy", "distq", "examples", "tests", "workers")
     paths = [path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob("*")]
@@ -120,7 +120,7 @@ def test_files_are_named_by_what_they_hold() -> None:
     assert [str(path) for path in paths if drawer.search(path.name)] == []
 
 
-def test_the_top_level_has_no_more_than_this() -> None:
+def test_the_top_level_has_only_this() -> None:
     """Nothing that was downloaded or built lies in the repository beside the project's parts."""
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
         pytest.skip("no clone of the repository, or no git")

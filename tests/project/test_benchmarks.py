@@ -15,7 +15,7 @@ _OWN_CLUSTER = {name: text for name, text in os.environ.items() if name != "KUBE
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_floor_tells_every_figure_with_its_bar(kind: str) -> None:
+def test_the_floor_prints_every_figure_with_its_bar(kind: str) -> None:
     """The last line is one JSON object, whose rows have ratio, bar and pass; the exit code says the same."""
     server_of(kind)
     command = ["-m", "benchmarks.floor", "--quick", "--json", "--rounds", "1", "--items", "200"]
@@ -81,7 +81,7 @@ def test_waiting_beside_a_busy_namespace_is_measured_with_and_without_shares() -
 
 
 @pytest.mark.night
-def test_the_cache_tells_every_figure() -> None:
+def test_the_cache_prints_every_figure() -> None:
     """Commits with objects and without, a first read, reads in one round trip, bytes; judged as the rest."""
     server_of("redis7")
     command = ["-m", "benchmarks.cache", "--objects", "1000", "--rounds", "1", "--json"]
@@ -104,7 +104,7 @@ def test_the_cache_tells_every_figure() -> None:
 
 
 @pytest.mark.night
-def test_the_dashboard_tells_what_looking_costs() -> None:
+def test_the_dashboard_prints_the_costs_of_looking() -> None:
     """Each page's growth and commands, the worst PING of a repair, and the turn with the trace off and on."""
     server_of("redis7")
     command = ["-m", "benchmarks.dashboard", "--keys", "2000", "--rounds", "1", "--json"]

@@ -100,7 +100,7 @@ def test_every_service_has_a_health_check() -> None:
 @pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 @pytest.mark.parametrize("api_server", ["emulator"], indirect=True)
 @pytest.mark.parametrize("name", ["informer", "worker"])
-def test_health_checks_tell_whether_a_process_works(
+def test_health_checks_show_whether_a_process_works(
     name: str, connection: Connection, redis_server: EmbeddedValkey, api_server: ApiServer
 ) -> None:
     """The check of a controller's service passes once it is ready, and fails where no process answers."""
@@ -146,7 +146,7 @@ def test_services_come_back_and_end_in_peace() -> None:
         assert float(service["stop_grace_period"].removesuffix("s")) > Settings().grace_period
 
 
-def test_the_image_is_built_from_what_there_is() -> None:
+def test_the_image_is_built_from_existing_files() -> None:
     """The Dockerfile copies what exists and what .dockerignore lets through, and runs as an ordinary user."""
     dockerfile = (ROOT / "Dockerfile").read_text()
     copied = {

@@ -27,7 +27,7 @@ def command() -> list[str]:
     return shlex.split(words)
 
 
-def test_the_base_is_what_the_command_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_base_is_the_output_of_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     """The command in the kustomization prints the file; run it anew where the two differ."""
     monkeypatch.chdir(ROOT)
     monkeypatch.setattr(logs, "configure", lambda *_, **__: None)

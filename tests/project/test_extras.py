@@ -50,7 +50,7 @@ def installed(monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None) ->
         ),
     ],
 )
-def test_the_command_adds_the_extra_to_what_is_installed(
+def test_the_command_adds_the_extra_to_the_installed_source(
     monkeypatch: pytest.MonkeyPatch, origin: dict[str, Any] | None, command: str
 ) -> None:
     """A clone, a folder, a wheel, an archive and a repository are in no package index."""

@@ -101,7 +101,7 @@ def test_a_test_goes_beyond_each_bound() -> None:
     assert covered.keys() - NAMES == set(), "no such bound"
 
 
-def test_each_bound_says_what_it_bounds() -> None:
+def test_each_bound_has_a_text() -> None:
     """A text is below it."""
     body = ast.parse(LIMITS.read_text()).body
     for line, following in zip(body[1:], [*body[2:], None], strict=True):
@@ -111,7 +111,7 @@ def test_each_bound_says_what_it_bounds() -> None:
 
 
 @pytest.mark.parametrize("package", ["redisio", "workqueue", "informer", "controller", "client", "inspector"])
-def test_no_bound_of_a_step_stands_elsewhere(package: str) -> None:
+def test_no_bound_of_a_step_is_elsewhere(package: str) -> None:
     """What bounds a step or the memory of a process is named with all others; what bounds less is known."""
     folder = ROOT / "distq"
     found = {

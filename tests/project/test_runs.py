@@ -68,7 +68,7 @@ def run(tmp_path: Path, *arguments: str, **settings: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_what_is_left_out_is_one_line_a_part(tmp_path: Path) -> None:
+def test_tests_that_are_left_out_are_one_line_a_part(tmp_path: Path) -> None:
     """How many tests, why, and what gets it; and what tests start can be interrupted."""
     printed = run(tmp_path, "suite")
     assert "    3  no zookeeper: apt-get install zookeeper" in printed
@@ -130,7 +130,7 @@ def test_that_takes_the_night(redis_server):
     ],
     ids=["CI", "desk", "every server"],
 )
-def test_what_asks_nothing_of_redis_runs_on_one_server_of_each_kind(
+def test_tests_that_ask_nothing_of_redis_run_on_one_server_of_each_kind(
     tmp_path: Path, passes: dict[str, int], arguments: list[str], ci: str
 ) -> None:
     """All kinds have their share; in CI, unless slow, tests of Redis run on each, of scripts by one row."""
@@ -165,7 +165,7 @@ def test_of_rights(api_server):
     [(31, 61, ["tests"], "true"), (31, 61, ["tests"], ""), (91, 91, ["--every-server", "tests"], "")],
     ids=["CI", "desk", "every server"],
 )
-def test_what_asks_nothing_of_api_servers_runs_on_one_of_them(
+def test_tests_that_ask_nothing_of_api_servers_run_on_one_of_them(
     tmp_path: Path, of_streams: int, of_informers: int, arguments: list[str], ci: str
 ) -> None:
     """At a desk the emulated one, in CI either; suites about API servers run on both."""
@@ -200,7 +200,7 @@ def test_of_a_fleet(number):
 """
 
 
-def test_fleets_begin_first_and_what_is_quick_comes_last(tmp_path: Path) -> None:
+def test_fleets_begin_first_and_quick_tests_come_last(tmp_path: Path) -> None:
     """Each process of a run has its share: the last one would go on alone."""
     (tmp_path / "tests" / "workqueue").mkdir(parents=True)
     (tmp_path / "tests" / "workqueue" / "test_turns.py").write_text(SOME.replace("_a_page", "_a_turn"))
@@ -226,7 +226,7 @@ class Collected:
         """Return no mark."""
 
 
-def test_what_waits_and_what_asks_a_real_api_server_is_for_some_processes() -> None:
+def test_tests_that_wait_and_tests_that_ask_a_real_api_server_are_for_some_processes() -> None:
     """Only the first one waits, and every other one starts a cluster; all have as much to do."""
     waiting = [Collected(f"tests/workqueue/test_frozen.py::test_{number}") for number in range(3)]
     asking = [Collected(f"tests/client/test_raw.py::test_{number}", "real") for number in range(6)]
@@ -243,7 +243,7 @@ def test_what_waits_and_what_asks_a_real_api_server_is_for_some_processes() -> N
     ]
 
 
-def test_what_the_night_runs_runs_only_if_asked_for(tmp_path: Path) -> None:
+def test_tests_of_the_night_run_only_if_asked_for(tmp_path: Path) -> None:
     """By its mark, on each kind if that is asked for, too."""
     (tmp_path / "tests" / "dashboard").mkdir(parents=True)
     (tmp_path / "tests" / "dashboard" / "test_dashboard.py").write_text(SERVERS)
@@ -285,7 +285,7 @@ def test_ci_finds_the_newer_pythons(tmp_path: Path) -> None:
     assert newer_pythons(path, pyenv) == [str(older), str(newest)]
 
 
-def test_what_is_named_runs_wholly_and_in_one_process(tmp_path: Path) -> None:
+def test_named_files_run_wholly_and_in_one_process(tmp_path: Path) -> None:
     """A developer works on it and waits, and may want a debugger."""
     printed = run(tmp_path, "suite/test_parts.py::test_that_takes_long", "--numprocesses=auto")
     assert "1 passed" in printed[-1]

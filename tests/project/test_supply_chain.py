@@ -47,7 +47,7 @@ def asked_for(*extras: str) -> list[Requirement]:
 
 
 @pytest.mark.parametrize(("lock", "extras"), [(CI, ["ci"]), (IMAGE, ["all", "demo"])], ids=["ci", "image"])
-def test_the_lock_has_what_the_project_asks_for(lock: Path, extras: list[str]) -> None:
+def test_the_lock_has_the_dependencies_of_the_project(lock: Path, extras: list[str]) -> None:
     """A dependency that is added or raised without ``.ci/lock`` is seen."""
     have = pinned(lock)
     for requirement in asked_for(*extras):
@@ -56,7 +56,7 @@ def test_the_lock_has_what_the_project_asks_for(lock: Path, extras: list[str]) -
         assert requirement.specifier.contains(version), f"{requirement} is not {version}: run .ci/lock"
 
 
-def test_the_lock_has_what_builds_the_project() -> None:
+def test_the_lock_has_the_build_requirements_of_the_project() -> None:
     """The build installs nothing that is not locked."""
     have = pinned(BUILD)
     for requirement in map(Requirement, PROJECT["build-system"]["requires"]):
@@ -126,7 +126,7 @@ def test_containers_are_bounded() -> None:
         ([], 3, "not reached for all packages"),
     ],
 )
-def test_an_index_that_does_not_tell_is_not_taken_for_good_news(
+def test_an_index_without_data_is_not_taken_for_good_news(
     tmp_path: Path, answer: list[object], status: int, says: str
 ) -> None:
     """What was not asked about is said, and is a status of its own."""

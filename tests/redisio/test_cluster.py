@@ -227,7 +227,7 @@ def test_a_user_of_its_own_may_follow_its_queue(cluster: Cluster, connection: Co
         raw(port)("ACL", "DELUSER", rule[2])
 
 
-def test_what_is_no_cluster_is_refused() -> None:
+def test_a_server_that_is_no_cluster_is_refused() -> None:
     """By its name, and with the scheme that fits."""
     with EmbeddedValkey(server=server_of("redis7")) as server:
         url = f"redis+cluster://127.0.0.1:{server.port}"

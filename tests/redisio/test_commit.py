@@ -101,7 +101,7 @@ def test_an_event_of_many_keys_is_several_commits(stream: StreamStore, queue: Qu
     assert (_position(stream), _ready(queue)) == ("6", [b"a", b"b"])
 
 
-def test_a_probe_changes_nothing_but_who_leads(stream: StreamStore) -> None:
+def test_a_probe_changes_nothing_but_the_leader(stream: StreamStore) -> None:
     """A commit without keys at the same position."""
     Leader(stream).commit("", "5")
     assert Leader(stream, "101").commit("5", "5", about={"leader": "new"}) == Committed(0)
@@ -145,7 +145,7 @@ def test_a_relist_is_a_chain(stream: StreamStore) -> None:
     assert _position(stream) == "9"
 
 
-def test_what_waits_for_later_is_kept_if_asked(stream: StreamStore, queue: QueueStore) -> None:
+def test_items_that_wait_for_later_are_kept_if_asked(stream: StreamStore, queue: QueueStore) -> None:
     """A list leaves delayed and dead items alone; an event does not."""
     queue.run("add_after", items=["later"], priority=3, max_length="", delay=60_000_000)
     queue.connection.execute("ZADD", queue.key("dead"), 1, "dead")
@@ -202,7 +202,7 @@ def test_a_delayed_batch_counts_once(stream: StreamStore, queue: QueueStore) -> 
     assert _due(queue, 0) == before
 
 
-def test_a_worker_is_woken_for_what_is_due_next(stream: StreamStore, queue: QueueStore) -> None:
+def test_a_worker_is_woken_for_the_next_due_time(stream: StreamStore, queue: QueueStore) -> None:
     """One token wakes one that sleeps, so that it sees to the first delay."""
     leader = Leader(stream)
     leader.commit("", "5", "a", delay=60_000_000)
@@ -211,7 +211,7 @@ def test_a_worker_is_woken_for_what_is_due_next(stream: StreamStore, queue: Queu
     assert queue.read(("LLEN", "wake")) == [1]
 
 
-def test_what_is_gone_is_no_longer_known(stream: StreamStore) -> None:
+def test_an_object_that_is_gone_is_no_longer_known(stream: StreamStore) -> None:
     """A tombstone drops its field, together with what else the batch says."""
     leader = Leader(stream)
     leader.commit("", "5", known={"a": "1", "b": "1"})
@@ -256,7 +256,7 @@ def test_streams_of_a_queue_are_apart(stream: StreamStore, connection: Connectio
     assert (stream.known_of(["a"]), other.known_of(["a"])) == (["1"], ["2"])
 
 
-def test_what_is_known_is_read_in_pages(stream: StreamStore) -> None:
+def test_the_known_set_is_read_in_pages(stream: StreamStore) -> None:
     """Even if the known set is large."""
     leader = Leader(stream)
     leader.commit("", "5")

@@ -216,7 +216,7 @@ def test_a_unix_socket_serves_as_well(start_server: StartServer, tmp_path: Path)
     connection.close()
 
 
-def test_replies_are_bytes_whatever_the_url_says(start_server: StartServer) -> None:
+def test_replies_are_bytes_with_any_url(start_server: StartServer) -> None:
     """An option of the URL does not change what the rest of distq reads."""
     connection = Connection(f"{start_server().url}?decode_responses=true")
     connection.execute("SET", "a", "b")
@@ -288,7 +288,7 @@ def test_a_replica_may_be_asked_again(start_server: StartServer) -> None:
     ],
     ids=lambda error: f"{type(error).__name__}-{str(error)[:8]}",
 )
-def test_what_may_pass_is_retryable(error: Exception) -> None:
+def test_an_error_that_may_pass_is_retryable(error: Exception) -> None:
     """A server that did nothing, or did not answer, may be asked again."""
     assert typed_error(error, Address("redis://db", Settings())).retryable
 
@@ -305,7 +305,7 @@ def test_what_may_pass_is_retryable(error: Exception) -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_what_does_not_pass_is_refused(error: Exception, says: str) -> None:
+def test_an_error_that_does_not_pass_is_a_refusal(error: Exception, says: str) -> None:
     """A server that said no says it again, and what cannot be sent will not be."""
     typed = typed_error(error, Address("redis://db", Settings()))
     assert isinstance(typed, RedisRefused)
@@ -373,7 +373,7 @@ def test_threads_share_a_connection(connection: Connection) -> None:
 # Permissions
 
 
-def test_who_may_not_load_scripts_sends_them(start_server: StartServer) -> None:
+def test_a_user_without_the_right_to_load_scripts_sends_them(start_server: StartServer) -> None:
     """EVAL is used where SCRIPT LOAD is denied, also after a flush."""
     server = start_server()
     _add_user(server, "-script")
@@ -387,7 +387,7 @@ def test_who_may_not_load_scripts_sends_them(start_server: StartServer) -> None:
     connection.close()
 
 
-def test_who_may_not_read_info_is_trusted(
+def test_a_server_without_the_right_to_info_is_trusted(
     start_server: StartServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A server that hides its settings is used, and the log says that it could not be checked."""
@@ -399,7 +399,7 @@ def test_who_may_not_read_info_is_trusted(
     connection.close()
 
 
-def test_check_says_what_is_right_and_what_is_not(start_server: StartServer) -> None:
+def test_check_prints_each_finding_right_or_wrong(start_server: StartServer) -> None:
     """A line a finding: version, policy, persistence, permissions with the rule that helps."""
     server = start_server()
     _add_user(server, "-eval", "-evalsha")
@@ -434,7 +434,7 @@ def test_a_server_that_hangs_is_asked_twice(redis_server: EmbeddedValkey) -> Non
         connection.close()
 
 
-def test_a_read_that_came_upon_an_empty_socket_is_called_no_answer() -> None:
+def test_a_read_from_an_empty_socket_is_called_no_answer() -> None:
     """Not by what the operating system calls it, which is no cause."""
     error = redis.TimeoutError("Timeout reading from socket")
     error.__context__ = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")

@@ -42,7 +42,7 @@ def test_durations_are_read_as_they_were_written_and_add_up(some: list[float], o
 
 
 @pytest.mark.parametrize("together", [1, 7, 250, 3000])
-def test_durations_count_alike_however_many_are_noted_at_once(together: int) -> None:
+def test_durations_count_alike_singly_and_in_batches(together: int) -> None:
     """A busy worker notes 250 and an idle one 1; a heartbeat may read them at any moment."""
     milliseconds, found = [number % 40 for number in range(3000)], Durations()
     for start in range(0, len(milliseconds), together):

@@ -96,7 +96,7 @@ def test_the_first_of_ten_seconds_notes_it_for_all(past: Past) -> None:
     assert len(past.samples()) == 3
 
 
-def test_what_is_settled_outlives_its_session(past: Past) -> None:
+def test_the_count_of_settlements_outlives_its_session(past: Past) -> None:
     """Totals grow by what each session reports, with its last word, and once where that is repeated."""
     past.beat(10, done=7, failed=1)  # all that a session had before it is known here is another's
     past.beat(10, done=9, failed=1)
@@ -190,7 +190,7 @@ def test_a_fleet_counts_together(past: Past) -> None:
 
 
 @pytest.mark.slow
-def test_durations_are_in_one_sample_each_however_few_are_asked_for(past: Past) -> None:
+def test_durations_are_in_one_sample_each_for_any_resolution(past: Past) -> None:
     """Within a day and beyond it, and where one becomes the other: nothing is left out or counted twice."""
     past.beat(10)
     since = past.now

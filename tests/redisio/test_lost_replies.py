@@ -297,7 +297,7 @@ def test_a_commit_repeated_after_its_items_were_done_adds_nothing(scene: Scene) 
 
 
 @pytest.mark.conformance("RD-04")
-def test_a_settlement_repeated_after_somebody_else_claimed_the_item_leaves_that_claim(scene: Scene) -> None:
+def test_a_settlement_repeated_after_another_claim_of_the_item_leaves_that_claim(scene: Scene) -> None:
     """The first time counted; the second is answered from the record, and touches no other claim."""
     request = scene.queue.get()
     others: list[Request] = []

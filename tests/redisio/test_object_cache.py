@@ -135,7 +135,7 @@ def test_an_index_finds_objects_under_any_of_some_values(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("goes", [("web", "db"), ("db", "web")])
-def test_what_goes_from_one_value_to_another_is_found_under_either(
+def test_an_object_that_goes_from_one_value_to_another_is_found_under_either(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, goes: tuple[str, str]
 ) -> None:
     """Though they are so many that they come in several pages, and it goes between these."""
@@ -198,7 +198,7 @@ def test_a_page_has_a_bound(scene: Scene) -> None:
     assert len(names) == 3 + 6 + 2500
 
 
-def test_what_stays_is_listed_once_while_others_come_and_go(scene: Scene) -> None:
+def test_an_object_that_stays_is_listed_once_while_others_come_and_go(scene: Scene) -> None:
     """A page goes on behind the last name of the one before."""
     stay = [f"stay/{n:04}" for n in range(1500)]
     for first in range(0, 1500, 500):
@@ -225,13 +225,13 @@ def test_a_newer_version_stays(scene: Scene) -> None:
     assert (scene.owned_by("web"), scene.owned_by("api")) == (["a/one"], ["a/two"])
 
 
-def test_what_is_dropped_leaves_nothing(scene: Scene) -> None:
+def test_an_object_that_is_dropped_leaves_nothing(scene: Scene) -> None:
     """Neither the object nor what found it."""
     scene.commit("101", dropped={"a/one": "101", "a/two": "101", "b/one": "9", "a/none": "101"})
     assert scene.is_empty()
 
 
-def test_what_is_dropped_within_a_chain_leaves_a_marker(scene: Scene) -> None:
+def test_an_object_that_is_dropped_within_a_chain_leaves_a_marker(scene: Scene) -> None:
     """Until the stream has passed it: an older write of the object may come before."""
     position = step_of("100", "me:1")
     scene.commit(position, dropped={"a/one": "105", "a/none": "105"})
@@ -379,7 +379,7 @@ def test_an_own_deletion_stays_until_the_stream_has_passed_it(scene: Scene) -> N
     assert scene.is_empty()
 
 
-def test_what_was_created_again_is_there(scene: Scene) -> None:
+def test_an_object_that_was_created_again_is_there(scene: Scene) -> None:
     """A marker gives way to what is newer than it."""
     scene.cache.wrote(dropped={"a/one": "105"})
     scene.cache.wrote([pod("a/one", 106, "db")])
@@ -402,7 +402,7 @@ def test_many_markers_go_in_steps(scene: Scene) -> None:
 # The end of a list
 
 
-def test_the_end_of_a_list_drops_what_it_did_not_show(scene: Scene) -> None:
+def test_the_end_of_a_list_drops_objects_that_it_did_not_show(scene: Scene) -> None:
     """Unless it is newer; no late write of what is about to go comes back, and nothing of it is left."""
     listing = step_of("100", "me:1", listed="110")
     scene.commit(listing)
@@ -415,7 +415,7 @@ def test_the_end_of_a_list_drops_what_it_did_not_show(scene: Scene) -> None:
     assert scene.raw("HLEN", "cache") == scene.raw("HLEN", "terms") == 3
 
 
-def test_what_a_list_did_not_show_may_be_replaced_until_it_goes(scene: Scene) -> None:
+def test_an_object_that_a_list_did_not_show_may_be_replaced_until_it_goes(scene: Scene) -> None:
     """Else a read would show less than an own write; but what is gone already does not come back."""
     scene.cache.wrote(dropped={"b/one": "105"})
     scene.commit(step_of("100", "me:1", listed="110"))

@@ -32,7 +32,7 @@ def _sum_of(*commands: tuple[str, str]) -> Read[int]:
     return total
 
 
-def test_what_reads_ask_alike_is_asked_once(
+def test_equal_reads_are_asked_once(
     counting: CountingConnection, connection: Connection, redis_server: EmbeddedValkey
 ) -> None:
     """Each receives the reply."""

@@ -98,7 +98,7 @@ def test_the_script_that_the_server_forgot_is_loaded_and_waited_for(
         ({"wait_timeout": 5}, "bad wait_timeout 5. Give seconds, more than 0, 4 at most."),
     ],
 )
-def test_what_cannot_be_waited_for_is_refused(wrong: dict[str, float], message: str) -> None:
+def test_a_wait_that_is_too_long_is_refused(wrong: dict[str, float], message: str) -> None:
     """A wait longer than what Redis gets for an answer would be an outage."""
     with pytest.raises(ConfigError) as caught:
         Queue("foos", "redis://127.0.0.1:1", **wrong)  # type: ignore[arg-type]

@@ -209,7 +209,7 @@ DOES = {
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_user_may_do_what_its_role_does_and_nothing_else(
+def test_a_user_may_do_the_work_of_its_role_and_nothing_else(
     role: str, logged_in: LoggedIn, connection: Connection, redis_server: EmbeddedValkey
 ) -> None:
     """All of it, scripts in depth, leaves Redis' log of refusals empty; each right that it has is used."""
@@ -337,7 +337,7 @@ def test_an_attacker_with_a_roles_password_gets_no_further(
 
 
 @pytest.mark.parametrize("role", ["producer", "viewer", "candidate"])
-def test_who_does_not_work_deletes_nothing_whole(
+def test_a_user_that_does_not_work_deletes_nothing_whole(
     role: str, logged_in: LoggedIn, connection: Connection
 ) -> None:
     """A producer makes no queue, nor its name, disappear by one command; who looks changes nothing at all."""

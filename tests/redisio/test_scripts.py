@@ -52,7 +52,7 @@ def test_these_are_all_scripts() -> None:
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_says_what_it_does_and_returns_before_it_names_its_inputs(name: str) -> None:
+def test_a_script_has_its_effect_and_reply_before_the_names_of_its_inputs(name: str) -> None:
     """The first lines are its contract."""
     header, _, inputs = scripts.load(name).source.partition("\nlocal ")
     lines = header.splitlines()
@@ -408,7 +408,7 @@ def test_item_exponential_failure_overflow(populated: Populated) -> None:
     assert delays("one") == [3_600_000_000]
 
 
-def test_no_delay_stays_none_however_often_an_item_fails(populated: Populated) -> None:
+def test_no_delay_stays_none_after_many_failures(populated: Populated) -> None:
     """Twice nothing is nothing, also the two thousandth time."""
     delays = Delays(populated, "exp 0 1000000000")
     populated.connection.execute("HSET", key("failures"), "one", "2000 0 0 - ")

@@ -52,7 +52,7 @@ def found(connection: Connection) -> list[str]:
         return [str(error)]
 
 
-def test_what_is_no_secret_stays() -> None:
+def test_texts_that_are_no_secret_stay() -> None:
     """User, place and database help to find mistakes; settings show what was chosen."""
     for url, shown in {
         "redis://me:a@[::1]:6379/2?ssl=1": "redis://me:***@[::1]:6379/2?***",

@@ -148,7 +148,7 @@ def test_a_sentinel_that_is_behind_is_not_believed_twice(settled: Sentinels) -> 
     connection.close()
 
 
-def test_no_primary_is_an_outage_that_names_what_was_asked() -> None:
+def test_no_primary_is_an_outage_that_names_the_sentinels() -> None:
     """Which may pass; what each Sentinel said, and the remedy."""
     with Sentinels(server_of("redis7")) as sentinels:
         sentinels.wait_until_settled()
@@ -168,7 +168,7 @@ def test_no_primary_is_an_outage_that_names_what_was_asked() -> None:
         connection.execute("PING")
 
 
-def test_who_is_connected_goes_on_without_sentinels() -> None:
+def test_a_connected_client_goes_on_without_sentinels() -> None:
     """They are needed to find the primary, and not to talk to it."""
     with Sentinels(server_of("redis7")) as sentinels:
         sentinels.wait_until_settled()
@@ -233,7 +233,7 @@ def test_a_sleeper_finds_the_next_primary(settled: Sentinels) -> None:
     "url",
     ["redis+sentinel://a,b", "redis+sentinel://a:x/main", "redis+cluster://a/1", "redis+sentinel:///main"],
 )
-def test_a_url_without_what_it_needs_is_refused(url: str) -> None:
+def test_an_incomplete_url_is_refused(url: str) -> None:
     """And the error has the shape that works."""
     with pytest.raises(
         ConfigError, match=r"Use redis\+(sentinel|cluster)://user:password@host:port,host:port"

@@ -99,7 +99,9 @@ def test_the_end_of_a_sleep_may_be_moved_forward(connection: Connection, sleeper
     assert time.monotonic() >= began + 0.1
 
 
-def test_tokens_are_left_to_others_by_who_does_not_listen(connection: Connection, sleeper: Sleeper) -> None:
+def test_a_sleeper_that_does_not_listen_leaves_tokens_to_others(
+    connection: Connection, sleeper: Sleeper
+) -> None:
     """The sleep takes its time, and the token stays."""
     connection.execute("RPUSH", WAKE, 1)
     began = time.monotonic()
@@ -158,7 +160,7 @@ def test_a_close_ends_the_sleep_and_its_connection(connection: Connection, sleep
     assert _slept(sleeper, 0.1) >= 0.1
 
 
-def test_who_ends_waits_for_no_slow_follow_up(connection: Connection) -> None:
+def test_a_sleeper_that_ends_waits_for_no_slow_follow_up(connection: Connection) -> None:
     """As while Redis holds back writes, before a failover."""
     sleeper = Sleeper(connection.with_timeout(LONG), WAKE)
     slow = FollowUp(("BLPOP", f"{WAKE}:never", "0"))

@@ -99,7 +99,9 @@ def viewer(connection: Connection, redis_server: EmbeddedValkey) -> Iterator[Con
     connection.execute("ACL", "DELUSER", "distq-viewer")
 
 
-def test_who_may_run_no_script_reads_without(filled: Connection, viewer: Connection) -> None:
+def test_a_user_without_the_right_to_run_scripts_reads_without(
+    filled: Connection, viewer: Connection
+) -> None:
     """It is refused once, and then not tried again."""
     reads = [read for read in READS if "{bars}" not in str(read[1])]
     snapshots = Snapshots(viewer)

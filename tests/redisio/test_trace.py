@@ -48,7 +48,7 @@ def test_a_queue_that_is_not_traced_leaves_nothing(store: QueueStore) -> None:
 
 
 @pytest.mark.parametrize("script", QUEUE_SCRIPTS)
-def test_each_script_leaves_what_it_was_asked_and_answered(populated: Populated, script: str) -> None:
+def test_each_script_leaves_its_inputs_and_its_reply(populated: Populated, script: str) -> None:
     """In the words that it has for it; the time is that which it went by."""
     inputs = populated.inputs(script)
     reply = populated.run(script, **inputs)
@@ -155,13 +155,13 @@ def test_full_memory_ends_no_work(populated: Populated) -> None:
         populated.connection.execute("CONFIG", "SET", "maxmemory", 0)
 
 
-def test_what_somebody_else_wrote_is_an_entry_of_nothing(store: QueueStore) -> None:
+def test_a_foreign_entry_is_an_entry_of_nothing(store: QueueStore) -> None:
     """It is read without an error."""
     for text in (b"", b"\xff", b"[]", b'{"call":7,"at":7,"args":{}}'):
         assert TracedCall.parse(b"1-1", text).at_us is None
 
 
-def test_what_another_version_noted_is_an_entry_of_nothing(store: QueueStore) -> None:
+def test_an_entry_of_another_version_is_an_entry_of_nothing(store: QueueStore) -> None:
     """Its scripts may ask for other things, and a trace outlives the upgrade by a day."""
     switch_on(store, seconds=60)
     add(store, "a")
@@ -173,7 +173,7 @@ def test_what_another_version_noted_is_an_entry_of_nothing(store: QueueStore) ->
 
 
 @pytest.mark.bound("TRACE_BYTES")
-def test_a_trace_takes_no_more_bytes_than_it_may(store: QueueStore) -> None:
+def test_a_trace_takes_at_most_its_bytes(store: QueueStore) -> None:
     """With entries of any sizes: the newest are kept, and at least half of the limit is used."""
     most = 100_000
     switch_on(store, seconds=60, limit=100_000, max_bytes=most)
@@ -185,7 +185,7 @@ def test_a_trace_takes_no_more_bytes_than_it_may(store: QueueStore) -> None:
         assert most / 2 - 2000 < sum(len(fields[1]) for _, fields in found) < most + slack
 
 
-def test_what_an_earlier_trace_left_gives_way_by_and_by(store: QueueStore) -> None:
+def test_the_entries_of_an_earlier_trace_give_way_by_and_by(store: QueueStore) -> None:
     """Switched on again, a trace does not begin by dropping what there is."""
     switch_on(store, seconds=60)
     for _ in range(20):
@@ -220,7 +220,9 @@ def test_what_an_earlier_trace_left_gives_way_by_and_by(store: QueueStore) -> No
         ("a" + "*a" * 100 + "b", "a" * 1000, False),
     ],
 )
-def test_only_what_names_such_an_item_is_noted(store: QueueStore, match: str, item: str, fits: bool) -> None:
+def test_only_calls_that_name_such_an_item_are_noted(
+    store: QueueStore, match: str, item: str, fits: bool
+) -> None:
     """* * matches any text and nothing else is special; scripts and readers mean the same by it."""
     switch_on(store, seconds=60, match=match)
     add(store, item)
@@ -228,7 +230,7 @@ def test_only_what_names_such_an_item_is_noted(store: QueueStore, match: str, it
     assert trace.matches(item.encode(), match.encode()) == fits
 
 
-def test_what_a_process_says_of_itself_names_no_item(populated: Populated) -> None:
+def test_the_description_of_a_process_names_no_item(populated: Populated) -> None:
     """A heartbeat comes each second of each worker, whose host may be called as items are."""
     switch_on(populated.store, seconds=3600, match="*web*")
     inputs = populated.inputs("heartbeat") | {"session": populated.session, "worker": '{"host": "web-1"}'}
@@ -238,7 +240,7 @@ def test_what_a_process_says_of_itself_names_no_item(populated: Populated) -> No
     assert called(populated.store)[before:] == []
 
 
-def test_what_moves_beside_what_was_asked_is_noted_too(populated: Populated) -> None:
+def test_items_that_move_beside_the_named_ones_are_noted_too(populated: Populated) -> None:
     """An item that a turn claims, that falls due, or that is taken back; and the queue as a whole."""
     switch_on(populated.store, seconds=3600, match="h*d")
     populated.run("close", session=populated.session, worker="")

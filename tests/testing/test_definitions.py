@@ -200,7 +200,7 @@ def test_a_schema_needs_no_type_where_it_names_nothing(api: Api, schema: dict[st
 
 
 @pytest.mark.parametrize("schema", [{"type": ["object"]}, {"type": "object", "properties": []}, 7])
-def test_what_is_no_schema_cannot_be_decoded(api: Api, schema: Any) -> None:
+def test_a_value_that_is_no_schema_cannot_be_decoded(api: Api, schema: Any) -> None:
     """It is a request that makes no sense, and no schema with mistakes."""
     definition = custom_resource("example.com")
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}

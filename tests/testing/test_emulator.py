@@ -154,7 +154,7 @@ def owned(name: str, *owners: dict[str, Any]) -> dict[str, Any]:
     return config_map(name, metadata={"ownerReferences": references})
 
 
-def test_what_nothing_owns_any_longer_is_collected(own: Api) -> None:
+def test_an_object_without_owners_is_collected(own: Api) -> None:
     """Dependents go after their last owner, and theirs after them; one owner left keeps an object."""
     first, second = (own.create(CONFIG_MAPS, config_map(name)) for name in ("first", "second"))
     child = own.create(CONFIG_MAPS, owned("child", first))

@@ -36,7 +36,7 @@ def programs(tmp_path: Path) -> str:
     return f"{go.parent}:/usr/bin:/bin"
 
 
-def test_what_is_given_is_found(tmp_path: Path) -> None:
+def test_a_given_folder_is_found(tmp_path: Path) -> None:
     """The folder that the variable names, as a line that a shell takes; nothing is built."""
     folder = tmp_path / "kube builder's"
     folder.mkdir()
@@ -72,7 +72,7 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path, programs: str) -> Non
     assert not list((tmp_path / ".cache" / "distq" / "envtest").iterdir())
 
 
-def test_without_go_it_says_what_to_install(tmp_path: Path) -> None:
+def test_without_go_it_names_the_package(tmp_path: Path) -> None:
     """In one line."""
     done = run(KUBEBUILDER_ASSETS=None, HOME=str(tmp_path), PATH="")
     assert (done.returncode, done.stdout) == (1, "")

@@ -3,7 +3,7 @@
 import distq.testing
 
 
-def test_what_is_there_is_shown_before_it_is_loaded() -> None:
+def test_names_are_shown_before_they_are_loaded() -> None:
     """A prompt that completes names offers every part, and each of them can be had."""
     assert set(distq.testing.__all__) <= set(dir(distq.testing))
     for name in distq.testing.__all__:

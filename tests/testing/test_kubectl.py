@@ -125,7 +125,7 @@ def test_get_shows_the_columns_of_a_kind(kubectl: Kubectl, api: Api, deployments
 
 
 @pytest.mark.parametrize("api_server", ["emulator"], indirect=True, scope="session")
-def test_protobuf_is_refused_with_what_works(api_server: ApiServer, tmp_path: Path) -> None:
+def test_protobuf_is_refused_with_a_remedy(api_server: ApiServer, tmp_path: Path) -> None:
     """In one line; the real server reads it."""
     path = program("kubectl", package="kubernetes-client")
     command = [path, f"--kubeconfig={api_server.kubeconfig}", f"--cache-dir={tmp_path}", "create"]

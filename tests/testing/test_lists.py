@@ -88,7 +88,9 @@ def test_fields_of_a_kind_can_be_selected_by(api: Api, namespace: str) -> None:
         {"continue": "abc"},
     ],
 )
-def test_what_cannot_be_read_is_a_bad_request(api: Api, config_maps: str, query: dict[str, str]) -> None:
+def test_a_parameter_that_cannot_be_read_is_a_bad_request(
+    api: Api, config_maps: str, query: dict[str, str]
+) -> None:
     """Selectors, numbers and tokens that make no sense are 400."""
     status = api.refused("GET", config_maps, **query)
     assert (status["code"], status["reason"]) == (400, "BadRequest")
@@ -125,7 +127,7 @@ def test_pages_are_of_one_version(api: Api, three: str) -> None:
     assert names(api.get(three)) == ["a", "ab", "b"]
 
 
-def test_pages_of_what_is_selected(api: Api, three: str) -> None:
+def test_pages_of_selected_objects(api: Api, three: str) -> None:
     """A page holds as many matches as asked for, and no count of the rest."""
     page = api.get(three, limit="1", labelSelector="color=red")
     assert names(page) == ["a"]
@@ -135,7 +137,7 @@ def test_pages_of_what_is_selected(api: Api, three: str) -> None:
     assert names(page) == ["c"]
 
 
-def test_the_last_page_of_what_is_selected_may_be_empty(api: Api, three: str) -> None:
+def test_the_last_page_of_selected_objects_may_be_empty(api: Api, three: str) -> None:
     """Whether more objects match is only known when they were looked at."""
     page = api.get(three, limit="1", labelSelector="color=blue")
     assert names(page) == ["b"]
@@ -187,7 +189,7 @@ def test_a_version_that_is_not_reached_times_out(api: Api, config_maps: str, que
     assert status["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
 
 
-def test_a_page_of_one_tells_the_version(api: Api, config_maps: str) -> None:
+def test_a_page_of_one_has_the_version(api: Api, config_maps: str) -> None:
     """LIST limit=1 is never below a write that was answered."""
     written = version_of(api.create(config_maps, config_map("a")))
     assert int(api.version(config_maps)) >= written

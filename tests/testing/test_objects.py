@@ -29,7 +29,7 @@ def test_create_makes_up_a_name(api: Api, config_maps: str) -> None:
     assert first != second
 
 
-def test_create_refuses_what_exists(api: Api, namespace: str, config_maps: str) -> None:
+def test_create_refuses_an_object_that_exists(api: Api, namespace: str, config_maps: str) -> None:
     """The second create is AlreadyExists and names the object."""
     api.create(config_maps, config_map("web"))
     status = api.refused("POST", config_maps, config_map("web"))
@@ -175,7 +175,7 @@ def test_lease_times_have_exactly_six_decimals(api: Api, leases: str) -> None:
     assert stored["spec"] == {"renewTime": TIME, "acquireTime": TIME}
 
 
-def test_leases_keep_what_their_type_has(api: Api, leases: str) -> None:
+def test_leases_keep_the_fields_of_their_type(api: Api, leases: str) -> None:
     """Nulls and gated fields are dropped, there is no generation, bad numbers are refused."""
     body = lease("web", holderIdentity="me", leaseTransitions=None, renewTime=None)
     body["spec"] |= {"strategy": "OldestEmulationVersion", "preferredHolder": "you"}
@@ -281,7 +281,7 @@ def test_delete_of_a_collection_heeds_selectors(api: Api, config_maps: str) -> N
     assert [each["metadata"]["name"] for each in api.get(config_maps)["items"]] == ["b"]
 
 
-def test_secrets_encode_what_is_plain(api: Api, namespace: str) -> None:
+def test_secrets_encode_plain_text(api: Api, namespace: str) -> None:
     """StringData becomes data."""
     body = {"metadata": {"name": "web"}, "stringData": {"password": "secret"}}
     stored = api.create(f"/api/v1/namespaces/{namespace}/secrets", body)

@@ -91,7 +91,9 @@ def test_json_patch_operations(api: Api, widgets: str) -> None:
         None,
     ],
 )
-def test_json_patch_refuses_what_cannot_be(api: Api, config_maps: str, operation: dict[str, Any]) -> None:
+def test_json_patch_refuses_impossible_operations(
+    api: Api, config_maps: str, operation: dict[str, Any]
+) -> None:
     """An operation on what is not there is 422."""
     api.create(config_maps, config_map("web", a="1"))
     status = api.refused(
@@ -110,7 +112,9 @@ def test_json_patch_refuses_what_cannot_be(api: Api, config_maps: str, operation
         ([{"op": "copy", "from": {}}], "object into Go struct field jsonPatchOp.from of type string"),
     ],
 )
-def test_what_is_no_json_patch_is_refused(api: Api, config_maps: str, patch: Any, problem: str) -> None:
+def test_a_body_that_is_no_json_patch_is_refused(
+    api: Api, config_maps: str, patch: Any, problem: str
+) -> None:
     """As a request that makes no sense, in Go's words."""
     api.create(config_maps, config_map("web"))
     status = api.refused("PATCH", f"{config_maps}/web", patch, content_type="application/json-patch+json")
@@ -136,7 +140,7 @@ def test_a_strategic_merge_refuses_odd_directives(
     assert api.refused("PATCH", f"{deployments}/web", pod, content_type=STRATEGIC)["code"] == code
 
 
-def test_a_strategic_merge_deletes_nothing_from_what_is_no_list(api: Api, deployments: str) -> None:
+def test_a_strategic_merge_deletes_nothing_from_a_value_that_is_no_list(api: Api, deployments: str) -> None:
     """Nor does it refuse that."""
     api.create(deployments, deployment("web", app="app:1"))
     patch = {"metadata": {"$deleteFromPrimitiveList/name": ["web"]}, "spec": {"replicas": 3}}
@@ -301,7 +305,7 @@ def test_apply_creates_and_merges(api: Api, config_maps: str) -> None:
     assert api.apply(path, config_map("web", a="3"))["data"] == {"a": "3", "b": "2"}
 
 
-def test_apply_removes_what_its_manager_left_out(api: Api, config_maps: str, widgets: str) -> None:
+def test_apply_removes_fields_that_its_manager_left_out(api: Api, config_maps: str, widgets: str) -> None:
     """What a manager applied before and no longer applies goes, unless another applies it."""
     path = f"{config_maps}/web"
     api.apply(path, config_map("web", mine="1", ours="1"))
@@ -354,7 +358,7 @@ def test_apply_of_status_leaves_the_spec(api: Api, widgets: str) -> None:
     assert (applied["spec"], applied["status"]) == ({"size": 1}, {"ready": 1})
 
 
-def test_apply_refuses_what_is_no_configuration(api: Api, config_maps: str) -> None:
+def test_apply_refuses_a_body_that_is_no_configuration(api: Api, config_maps: str) -> None:
     """It needs a manager, a kind, the name of the URL, and the newest version if any."""
     apply = {"content_type": "application/apply-patch+yaml"}
     path = f"{config_maps}/web"

@@ -86,7 +86,7 @@ def test_each_module_has_a_sandbox_of_its_own(tmp_path: Path) -> None:
     assert "4 passed" in done.stdout
 
 
-def test_without_the_extra_the_fixture_says_what_to_install(tmp_path: Path) -> None:
+def test_without_the_extra_the_fixture_names_it(tmp_path: Path) -> None:
     """All other tests run as if it were not there."""
     done = run_pytest(tmp_path, test_plain=WITHOUT_THE_EXTRA)
     assert "1 passed, 1 error" in done.stdout
@@ -108,7 +108,7 @@ def test_a_sandbox_of_ones_own_goes_first(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_pytest_shows_what_the_fixture_is(pytestconfig: pytest.Config, tmp_path: Path) -> None:
+def test_pytest_describes_the_fixture(pytestconfig: pytest.Config, tmp_path: Path) -> None:
     """``pytest --fixtures`` lists it with its sentence."""
     assert pytestconfig.pluginmanager.has_plugin("distq")
     listed = run_pytest(tmp_path, "--fixtures").stdout

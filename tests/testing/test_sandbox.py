@@ -53,7 +53,7 @@ def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield sandbox
 
 
-def test_what_is_there_and_what_follows_is_reconciled(sandbox: Sandbox) -> None:
+def test_present_objects_and_later_events_are_reconciled(sandbox: Sandbox) -> None:
     """Events that a reconcile itself causes are waited for, too."""
     seen: list[str] = []
 
@@ -70,7 +70,7 @@ def test_what_is_there_and_what_follows_is_reconciled(sandbox: Sandbox) -> None:
     assert "other" not in seen
 
 
-def test_a_second_run_sees_what_happened_between(sandbox: Sandbox) -> None:
+def test_a_second_run_sees_the_changes_between(sandbox: Sandbox) -> None:
     """Also a deletion, which no list would show."""
     seen: list[str] = []
     controller = Controller("between", lambda request: seen.append(request.key), watches=[WATCH])
@@ -104,7 +104,7 @@ def test_a_deletion_that_comes_late_is_waited_for(sandbox: Sandbox, monkeypatch:
     assert [each for each in seen if each[0] == "late"] == [("late", True), ("late", False)]
 
 
-def test_what_another_watch_of_the_resource_knows_is_not_gone(sandbox: Sandbox) -> None:
+def test_an_object_that_another_watch_of_the_resource_knows_is_not_gone(sandbox: Sandbox) -> None:
     """Each watch is compared with what it selects itself: `other` bears no label, and is there."""
     seen: list[str] = []
     watches: list[Watch] = [WATCH, Watches("v1/ConfigMap", lambda obj: [f"all/{obj['metadata']['name']}"])]
@@ -245,7 +245,7 @@ def test_an_item_may_fail_as_often_as_is_allowed(sandbox: Sandbox) -> None:
         ({"on_failure": "retry", "max_failures": 1.5}, "bad max_failures: 1.5"),
     ],
 )
-def test_what_to_do_with_failures_must_make_sense(
+def test_the_option_for_failures_must_be_known(
     sandbox: Sandbox, arguments: dict[str, Any], message: str
 ) -> None:
     """It is refused before anything runs."""
@@ -320,7 +320,7 @@ def test_a_paused_queue_is_reported(sandbox: Sandbox) -> None:
         sandbox.run_until_idle(Controller(queue, print), timeout=0.5)
 
 
-def test_hooks_run_and_what_the_run_itself_raised_is_raised(sandbox: Sandbox) -> None:
+def test_hooks_run_and_the_error_of_the_run_itself_is_raised(sandbox: Sandbox) -> None:
     """As under a Manager: before the first reconcile and after the last one."""
     seen: list[str] = []
     queue = Queue("hooked", sandbox.redis)
@@ -340,7 +340,7 @@ def test_hooks_run_and_what_the_run_itself_raised_is_raised(sandbox: Sandbox) ->
         sandbox.run_until_idle(controller, on_start=refuse)
 
 
-def test_a_run_ends_when_its_lease_is_released_however_long_that_takes(
+def test_a_run_ends_when_its_lease_is_released_also_late(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process is given a time to close; to a test it would mean that a slow machine fails it."""
@@ -353,7 +353,7 @@ def test_a_run_ends_when_its_lease_is_released_however_long_that_takes(
     assert not lease["spec"].get("holderIdentity")
 
 
-def test_reconciles_begin_when_caches_are_in_step_however_long_an_election_takes(
+def test_reconciles_begin_when_caches_are_in_step_also_after_a_long_election(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is pending as a run begins would else be reconciled by what the run before knew."""
@@ -431,7 +431,7 @@ def test_apply_takes_paths_texts_and_objects(sandbox: Sandbox, tmp_path: Path) -
     assert "namespace" not in foo["metadata"]
 
 
-def test_apply_leaves_to_controllers_what_they_have_applied(sandbox: Sandbox) -> None:
+def test_apply_leaves_the_fields_of_controllers_to_them(sandbox: Sandbox) -> None:
     """Server-side apply removes what the same manager leaves out, and a test is none of the controllers."""
     sandbox.apply(_map("shared"))
     sandbox.client.apply({**_map("shared"), "data": {"by": "a controller"}})
@@ -439,7 +439,7 @@ def test_apply_leaves_to_controllers_what_they_have_applied(sandbox: Sandbox) ->
     assert shared["data"] == {"by": "a controller"}
 
 
-def test_what_cannot_be_applied_has_its_place(sandbox: Sandbox) -> None:
+def test_a_manifest_that_cannot_be_applied_has_its_place(sandbox: Sandbox) -> None:
     """And nothing of it is applied where a manifest is none at all."""
     with pytest.raises(ConfigError, match=r"manifest:3:1: an object without apiVersion and metadata"):
         sandbox.apply(_map("unborn"), "\n---\nkind: Foo\n")

@@ -73,7 +73,7 @@ def test_a_kind_that_the_server_has_stays_as_it_is(sandbox: Sandbox) -> None:
 @pytest.mark.parametrize(
     "name", ["", "Certificate", "cert-manager.io/Certificate", "a/v1/certificate", "a/b/v1/C", "A/v1/C", 3]
 )
-def test_what_names_no_kind_is_refused(name: Any) -> None:
+def test_a_text_that_names_no_kind_is_refused(name: Any) -> None:
     """Before anything starts, with an example."""
     with pytest.raises(ConfigError, match=r"bad kind: .*\. Write group/version/Kind"):
         Kind(name)

@@ -69,7 +69,7 @@ def test_fields_of_another_manager_are_a_conflict(ada: Applier, bob: Applier) ->
     assert conflicts(ada.apply(replicas=2, color="red")) == [".spec.replicas"]
 
 
-def test_who_patches_a_field_manages_it(twins: Twins, gadgets: str, ada: Applier) -> None:
+def test_a_client_that_patches_a_field_manages_it(twins: Twins, gadgets: str, ada: Applier) -> None:
     """So that an apply of another value is a conflict."""
     ada.apply(replicas=2, color="red")
     patch = {"spec": {"color": "blue"}}
@@ -78,7 +78,7 @@ def test_who_patches_a_field_manages_it(twins: Twins, gadgets: str, ada: Applier
     assert ada.apply(replicas=2)["spec"]["color"] == "blue"
 
 
-def test_what_a_manager_leaves_out_goes_unless_another_has_it(ada: Applier, bob: Applier) -> None:
+def test_a_field_that_a_manager_leaves_out_goes_unless_another_has_it(ada: Applier, bob: Applier) -> None:
     """Items of lists and fields of maps alike."""
     ada.apply(replicas=2, color="red", map=[{"key": "a", "value": 1}, {"key": "b"}], free={"x": {"y": 1}})
     bob.apply(map=[{"key": "b"}], free={"x": {"z": 1}})
@@ -168,7 +168,9 @@ def test_a_list_that_an_apply_empties_is_still_managed(twins: Twins, deployments
     assert conflicts(refused) == ['.spec.template.spec.containers[name="log"].env']
 
 
-def test_a_custom_list_that_somebody_manages_is_not_emptied(twins: Twins, gadgets: str, ada: Applier) -> None:
+def test_a_custom_list_that_another_client_manages_is_not_emptied(
+    twins: Twins, gadgets: str, ada: Applier
+) -> None:
     """It would be null, which no schema allows; what else is wrong is reported with it."""
     twins.agree("POST", gadgets, gadget(spec={"map": [{"key": "a"}]}), fieldManager="cyd")
     ada.apply(map=[{"key": "b"}], force=True)

@@ -30,7 +30,7 @@ def test_a_spec_of_the_wrong_type_is_refused_alike(twins: Twins, gadgets: str, s
     assert causes(twins.agree("POST", gadgets, gadget(spec=spec))) == [".spec.replicas", "spec"]
 
 
-def test_what_is_required_is_missed(twins: Twins, gadgets: str) -> None:
+def test_a_required_field_is_missed(twins: Twins, gadgets: str) -> None:
     """By its path, at creation and where a patch removes it."""
     without = {name: value for name, value in gadget().items() if name != "spec"}
     assert causes(twins.agree("POST", gadgets, without)) == ["spec"]
@@ -64,7 +64,7 @@ def test_unknown_fields_are_dropped_warned_of_or_refused(twins: Twins, gadgets: 
     twins.agree("PUT", f"{gadgets}/web", body, fieldValidation="Ignore")
 
 
-def test_what_had_been_valid_before_a_stricter_schema_stays(
+def test_a_field_that_had_been_valid_before_a_stricter_schema_stays(
     twins: Twins, gadgets: str, definition: str
 ) -> None:
     """Other fields can be written, until what is now invalid is itself written anew."""

@@ -71,7 +71,7 @@ def test_a_scale_of_another_object_or_version_is_refused_alike(twins: Twins, sca
     twins.agree("PATCH", f"{missing}/scale", {}, content_type=MERGE)
 
 
-def test_who_scales_manages_the_replicas(twins: Twins, scaled: str) -> None:
+def test_a_client_that_scales_manages_the_replicas(twins: Twins, scaled: str) -> None:
     """An apply of other replicas is a conflict then, and the applier's again by force."""
     whole = twins.agree("GET", scaled)
     ours = {name: whole[name] for name in ("apiVersion", "kind", "spec")} | {"metadata": {"name": "web"}}

@@ -254,7 +254,7 @@ def _named(name: str) -> dict[str, Any]:
     return {"apiVersion": f"{gadgets.GROUP}/v1", "kind": "Gadget", "metadata": {"name": name}}
 
 
-def test_a_watch_tells_its_columns_once(api: Api, config_maps: str) -> None:
+def test_a_watch_sends_its_columns_once(api: Api, config_maps: str) -> None:
     """In its first event; each event has one row."""
     start = api.version(config_maps)
     for name in "ab":
@@ -266,7 +266,9 @@ def test_a_watch_tells_its_columns_once(api: Api, config_maps: str) -> None:
 
 
 @pytest.mark.parametrize(("include", "kind"), [("Object", "ConfigMap"), ("None", None)])
-def test_rows_hold_what_is_asked_for(api: Api, config_maps: str, include: str, kind: str | None) -> None:
+def test_rows_hold_the_objects_that_are_asked_for(
+    api: Api, config_maps: str, include: str, kind: str | None
+) -> None:
     """The whole object, or nothing, in place of its metadata."""
     api.create(config_maps, config_map("a"))
     table = api.get(config_maps, accept=TABLE, includeObject=include)

@@ -23,7 +23,7 @@ def causes(refused: Answer) -> list[str]:
     return [cause["field"] for cause in refused["details"]["causes"]]
 
 
-def test_what_a_type_does_not_have_is_dropped(api: Api, config_maps: str, leases: str) -> None:
+def test_a_field_that_a_type_does_not_have_is_dropped(api: Api, config_maps: str, leases: str) -> None:
     """So writing it changes nothing, not even the version."""
     for path, obj in (config_maps, config_map("web", a="1")), (leases, lease("web", holderIdentity="ada")):
         created = api.create(path, obj | {"other": {"a": 1}, "status": {"ready": True}})
@@ -107,7 +107,7 @@ def test_keys_of_data_are_file_names(api: Api, config_maps: str) -> None:
     assert (refused["code"], causes(refused)) == (422, ["data[bad key!]"])
 
 
-def test_what_is_immutable_stays(api: Api, config_maps: str) -> None:
+def test_immutable_data_stays(api: Api, config_maps: str) -> None:
     """Its data and the mark itself; labels may change."""
     api.create(config_maps, config_map("web", a="1") | {"immutable": True})
     web = f"{config_maps}/web"

@@ -81,7 +81,7 @@ def test_fields_that_a_kind_does_not_select_by_are_refused(
 
 @on_both
 @pytest.mark.parametrize("about", ["own", "default", ""])
-def test_an_event_is_in_the_namespace_of_what_it_is_about(twins: Twins, namespace: str, about: str) -> None:
+def test_an_event_is_in_the_namespace_of_its_object(twins: Twins, namespace: str, about: str) -> None:
     """Or in the default one, where that has none; a newer event, with its time, may be elsewhere."""
     about = namespace if about == "own" else about
     what = {"kind": "Pod", "name": "web", **({"namespace": about} if about else {})}
@@ -175,7 +175,7 @@ DONE = {"conditions": true_conditions("Complete", "SuccessCriteriaMet"), "startT
         {"ready": 1},
     ],
 )
-def test_a_job_ends_with_what_belongs_to_its_end(twins: Twins, namespace: str, status: Answer) -> None:
+def test_a_job_ends_with_the_fields_of_its_end(twins: Twins, namespace: str, status: Answer) -> None:
     """Complete with its times and criteria, failed with its target, and with nothing that still runs."""
     path = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     twins.agree("POST", path, sample("batch/v1/Job", "web"))
@@ -216,7 +216,7 @@ def test_a_pod_with_a_node_has_its_time_to_end(twins: Twins, namespace: str, nod
 
 
 @on_both
-def test_a_delete_says_in_its_query_what_it_says_in_no_body(twins: Twins, namespace: str) -> None:
+def test_a_delete_has_its_options_in_the_query_if_it_has_no_body(twins: Twins, namespace: str) -> None:
     """As the official Python client does; with a body the query counts for nothing."""
     pods = f"/api/v1/namespaces/{namespace}/pods"
     pod = sample("v1/Pod", "web")

@@ -59,7 +59,7 @@ def test_a_watch_that_is_declined_is_a_list(api: Api, config_maps: str, text: st
     assert api.get(config_maps, watch=text)["kind"] == "ConfigMapList"
 
 
-def test_a_watch_follows_what_comes(api: Api, api_server: ApiServer, config_maps: str) -> None:
+def test_a_watch_follows_new_events(api: Api, api_server: ApiServer, config_maps: str) -> None:
     """An open stream gets each change as it happens."""
     query = {"watch": "true", "resourceVersion": api.version(config_maps)}
     with api_server.client().stream(config_maps, query=query, read_timeout=20) as stream:

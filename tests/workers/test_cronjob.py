@@ -320,7 +320,7 @@ def test_a_deleted_cron_job_is_left_alone(play: Callable[..., Play]) -> None:
         ("metadata.name", "a" * 53),
     ],
 )
-def test_the_definition_refuses_what_makes_no_sense(
+def test_the_definition_refuses_fields_that_make_no_sense(
     play: Callable[..., Play], sandbox: Sandbox, field: str, value: object
 ) -> None:
     """The API server says which field is wrong, before the controller sees it."""

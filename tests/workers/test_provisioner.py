@@ -59,7 +59,7 @@ def test_a_claim_is_held_while_its_volume_is_made(begin: Callable[..., Play]) ->
     assert seen == [True]
 
 
-def test_what_has_its_volume_is_left_alone(begin: Callable[..., Play]) -> None:
+def test_a_claim_that_has_its_volume_is_left_alone(begin: Callable[..., Play]) -> None:
     """A claim that changes, before and after it is bound, asks for no second volume."""
     done = begin()
     claim = done.bound()
@@ -184,7 +184,7 @@ def test_a_deleted_claim_gets_no_volume(begin: Callable[..., Play]) -> None:
     deleted.client.remove_finalizer(stored, "example.com/somebody")
 
 
-def test_it_counts_what_it_does_under_the_originals_names(begin: Callable[..., Play]) -> None:
+def test_it_counts_its_work_under_the_originals_names(begin: Callable[..., Play]) -> None:
     """By class, and by what a claim is made from."""
     metrics = RecordedMetrics()
     counting = begin(metrics=metrics, rate_limiter=QUICKLY)

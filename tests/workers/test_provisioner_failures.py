@@ -28,7 +28,7 @@ from workers.provisioner.provision_controller import (
 )
 
 
-def test_what_failed_is_tried_again_and_the_claim_may_go(begin: Callable[..., Play]) -> None:
+def test_a_failed_provision_is_tried_again_and_the_claim_may_go(begin: Callable[..., Play]) -> None:
     """Nothing was left behind, so nothing has to be waited for."""
     failing = begin()
     claim = failing.claim()
@@ -42,7 +42,7 @@ def test_what_failed_is_tried_again_and_the_claim_may_go(begin: Callable[..., Pl
 
 
 @pytest.mark.parametrize("error", [ProvisioningInBackground("it takes time"), OSError("no answer")])
-def test_a_claim_waits_for_what_goes_on_in_the_background(
+def test_a_claim_waits_for_a_provision_in_the_background(
     begin: Callable[..., Play], error: Exception
 ) -> None:
     """Also where the provisioner does not know: it is asked until it does."""
@@ -135,7 +135,7 @@ def test_without_a_node_there_is_none_to_choose(begin: Callable[..., Play]) -> N
     assert not anywhere.is_held(claim)
 
 
-def test_what_is_infeasible_waits_for_five_minutes(begin: Callable[..., Play]) -> None:
+def test_an_infeasible_claim_waits_for_five_minutes(begin: Callable[..., Play]) -> None:
     """Trying again soon cannot help, but another class of the name can, and is tried at once."""
     infeasible = begin()
     claim = infeasible.claim()
@@ -150,7 +150,7 @@ def test_what_is_infeasible_waits_for_five_minutes(begin: Callable[..., Play]) -
     assert infeasible.volume(claim)
 
 
-def test_what_others_provision_is_left_to_them(begin: Callable[..., Play]) -> None:
+def test_a_claim_that_others_provision_is_left_to_them(begin: Callable[..., Play]) -> None:
     """No failure, no event that says so, no second try."""
     leaving = begin()
     claim = leaving.claim()
@@ -227,7 +227,7 @@ def test_it_gives_up_after_so_many_failures(begin: Callable[..., Play]) -> None:
     assert hopeless.item(claim) is None
 
 
-def test_what_takes_too_long_has_failed(begin: Callable[..., Play]) -> None:
+def test_a_provision_that_takes_too_long_has_failed(begin: Callable[..., Play]) -> None:
     """The volume that came too late is found by the next attempt."""
     late = begin(provision_timeout=0.5, rate_limiter=QUICKLY)
     claim = late.claim()

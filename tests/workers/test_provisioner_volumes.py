@@ -100,7 +100,7 @@ def test_a_deletion_that_fails_is_tried_again(begin: Callable[..., Play]) -> Non
     assert failing.volume(claim) is None
 
 
-def test_what_others_delete_is_left_to_them(begin: Callable[..., Play]) -> None:
+def test_a_volume_that_others_delete_is_left_to_them(begin: Callable[..., Play]) -> None:
     """No failure, no event, and the object stays."""
     leaving = begin()
     claim = leaving.bound()
