@@ -133,11 +133,11 @@ class Child:
         reason = self._errors[-1].strip() if self._errors else "it said nothing"
         return DistqError(f"{' '.join(self._command[:4])} ... {how}: {reason}")
 
-    def heard(self) -> list[tuple[str, float]]:
+    def received(self) -> list[tuple[str, float]]:
         """Return the names that it printed so far, and when on the monotonic clock it received each."""
         with self._changed:
-            told = [line.split() for line in self.said if line.startswith("heard ")]
-        return [(name, float(at)) for _, name, at in told]
+            lines = [line.split() for line in self.said if line.startswith("heard ")]
+        return [(name, float(at)) for _, name, at in lines]
 
     def _listen(self) -> None:
         assert self._process.stdout is not None

@@ -45,12 +45,12 @@ def measure(kubeconfig: Path, writes: int) -> Latencies:
         watch = stack.enter_context(follower("raw_watch", *arguments, pods.version))
         for child in (manager, consumer, watch):
             child.begin()
-        _until_heard(consumer, OBJECTS)  # those of the first list
+        _until_received(consumer, OBJECTS)  # those of the first list
         _write(pods, 2 * RATE)  # a second or two to warm up
-        heard = _until_heard(consumer, OBJECTS + 2 * RATE), _until_heard(watch, 2 * RATE)
+        received = _until_received(consumer, OBJECTS + 2 * RATE), _until_received(watch, 2 * RATE)
         written = _write(pods, writes)
         claimable, watched = (
-            _since(child, before, written) for child, before in zip((consumer, watch), heard, strict=True)
+            _since(child, before, written) for child, before in zip((consumer, watch), received, strict=True)
         )
         return Latencies(claimable, watched, _commands(Connection(valkey.url)))
 
@@ -98,23 +98,23 @@ def _since(child: Child, before: int, written: Mapping[str, list[float]]) -> lis
     left = {key: list(times) for key, times in written.items()}
     count = sum(map(len, left.values()))
     deadline = time.monotonic() + TIMEOUT
-    while len(child.heard()) < before + count and time.monotonic() < deadline:
+    while len(child.received()) < before + count and time.monotonic() < deadline:
         time.sleep(0.01)
     latencies = []
-    for key, at in child.heard()[before:]:
+    for key, at in child.received()[before:]:
         for written_at in list(left.get(key, ())):
             if written_at <= at:  # several writes may have made one key
                 latencies.append(at - written_at)
                 left[key].remove(written_at)
     if lost := sum(map(len, left.values())):
-        raise DistqError(f"{lost} of {count} writes were never heard of")
+        raise DistqError(f"{lost} of {count} writes never reached the child")
     return sorted(latencies)
 
 
-def _until_heard(child: Child, number: int) -> int:
+def _until_received(child: Child, number: int) -> int:
     deadline = time.monotonic() + TIMEOUT
-    while len(child.heard()) < number:
+    while len(child.received()) < number:
         if time.monotonic() > deadline:
             break  # several writes may have made one key
         time.sleep(0.01)
-    return len(child.heard())
+    return len(child.received())

@@ -79,7 +79,7 @@ def _waits(server: Server, items: int, samples: int, *, fair: bool) -> list[floa
             time.sleep(chance.uniform(0.5, 1.5) * PAUSE)
         if items and not store.read(("ZCARD", "ready"))[0]:
             raise click.ClickException("the backlog ended before the others did. Give more --items.")
-        return _heard(workers, samples)
+        return _received(workers, samples)
 
 
 def _worker(url: str, *, fair: bool) -> Child:
@@ -87,11 +87,11 @@ def _worker(url: str, *, fair: bool) -> Child:
     return Child(command)
 
 
-def _heard(workers: list[Child], samples: int) -> list[float]:
+def _received(workers: list[Child], samples: int) -> list[float]:
     """Return how long each item waited, as soon as all have been claimed."""
     until = time.monotonic() + TIMEOUT
     while time.monotonic() < until:
-        waits = [wait for worker in workers for _, wait in worker.heard()]
+        waits = [wait for worker in workers for _, wait in worker.received()]
         if len(waits) >= samples:
             return waits
         time.sleep(0.05)

@@ -94,7 +94,7 @@ class Consumers:
         self._process.stdin.write(f"{word}\n")
         self._process.stdin.flush()
 
-    def hear(self, word: str) -> list[str]:
+    def read_words(self, word: str) -> list[str]:
         """Return what follows a word that they say next."""
         assert self._process.stdout is not None
         said = self._process.stdout.readline().split()
@@ -103,7 +103,7 @@ class Consumers:
 
     def claimed_at(self) -> float:
         """Return when the next item was claimed."""
-        return float(self.hear("claimed")[1])
+        return float(self.read_words("claimed")[1])
 
 
 def _rows(server: Server, size: Size) -> Iterator[Row]:
@@ -114,7 +114,7 @@ def _rows(server: Server, size: Size) -> Iterator[Row]:
         yield from _due(server, few, size, 3)
     server.connection.execute("FLUSHALL")
     with Consumers("crowd", server, MANY) as many:
-        many.hear("ready")
+        many.read_words("ready")
         yield from _idle(server, size)
         yield from _adds_among_many(server, many, size)
         yield from _due(server, many, size, MANY)
@@ -196,7 +196,7 @@ def _ping(server: Server) -> float:
 def _adds_among_many(server: Server, many: Consumers, size: Size) -> Iterator[Row]:
     queue = Queue(QUEUE, server.connection)
     many.order("count")
-    many.hear("turns")
+    many.read_words("turns")
     took, items = [], size.samples
     for number in range(items):
         began = time.time()
@@ -204,7 +204,7 @@ def _adds_among_many(server: Server, many: Consumers, size: Size) -> Iterator[Ro
         took.append(1000 * (many.claimed_at() - began))
     time.sleep(0.1)
     many.order("count")
-    by_token = int(many.hear("turns")[0])
+    by_token = int(many.read_words("turns")[0])
     yield Row(f"{server.kind}: wake-ups an add, {MANY} waiters", by_token / items, "", WAKE_UPS)
     yield Row(f"{server.kind}: idle wake-up, {MANY} waiters, p50", median(took), "ms")
 

@@ -35,7 +35,7 @@ from tests.controller.caching import (
     write_through,
 )
 from tests.controller.leading import QUEUE, Scene
-from tests.controller.test_stream import change, create, delete, stand
+from tests.controller.test_stream import change, create, delete, put_at
 from tests.support.eventually import eventually
 from tests.support.samples import config_map
 
@@ -218,7 +218,7 @@ def test_a_restored_cluster_fills_the_cache_anew(scene: Scene) -> None:
     assert ghost is not None
     ghost["metadata"] |= {"name": "ghost", "resourceVersion": far}
     write_through(scene, kept(scene, ghost))
-    stand(scene, far, epoch="99999999999999999999")
+    put_at(scene, far, epoch="99999999999999999999")
     with scene.leading(cached(scene), epoch="2") as leader:
         assert leader.stream.lists == 1
         assert names(lister(scene).list()) == {"a", "b"}
@@ -230,7 +230,7 @@ def test_a_resync_by_hand_fills_the_cache_anew(scene: Scene) -> None:
     create(scene, "a")
     with scene.leading(cached(scene)):
         pass
-    stand(scene, MARK)
+    put_at(scene, MARK)
     with pytest.raises(CacheNotSynced, match="no process leads"):
         lister(scene, timeout=0.2).list()
     with scene.leading(cached(scene), epoch="2"):

@@ -14,7 +14,7 @@ from distq.testing import Sandbox
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from tests.controller.leading import ON_ALL_SERVERS, QUEUE, Scene
-from tests.controller.test_stream import LOW, change, create, delete, stand
+from tests.controller.test_stream import LOW, change, create, delete, put_at
 from tests.support.eventually import eventually
 from tests.support.samples import config_map
 from tests.workqueue.conftest import ServerTime
@@ -103,7 +103,7 @@ def test_lists_are_collected_too_and_disturb_no_back_off(scene: Scene) -> None:
     queue.settle(request, TerminalError("never"))
     before = item(scene, "a")
     with scene.leading(watch, epoch="2") as leader:
-        stand(scene, MARK, epoch="2")
+        put_at(scene, MARK, epoch="2")
         eventually(lambda: leader.stream.lists == 1 and leader.stream.synced)
         found = item(scene, "dead")
         assert found is not None

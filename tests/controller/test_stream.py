@@ -46,11 +46,11 @@ def delete(scene: Scene, name: str) -> None:
     scene.leader().client.delete(CONFIG_MAPS, scene.key(name))
 
 
-def stand(scene: Scene, position: str, *, epoch: str = "1") -> None:
+def put_at(scene: Scene, position: str, *, epoch: str = "1") -> None:
     """Put the stream at another position, as another process does: in between two commits of the leader."""
     store = StreamStore(scene.connection, QUEUE, scene.leader().stream.name())
 
-    def stands() -> bool:
+    def is_put() -> bool:
         record = scene.record()
         assert record is not None
         answer = store.commit(
@@ -58,7 +58,7 @@ def stand(scene: Scene, position: str, *, epoch: str = "1") -> None:
         )
         return isinstance(answer, Committed)
 
-    eventually(stands)
+    eventually(is_put)
 
 
 def position(scene: Scene) -> str:
@@ -180,7 +180,7 @@ def test_a_leader_killed_in_mid_list_loses_nothing(
         for name in "abcd":
             change(scene, name)
         delete(scene, "e")
-        stand(scene, "1")
+        put_at(scene, "1")
         scene.expire()
     leader = scene.leader(epoch="2")
     page = leader.stream.page
@@ -258,7 +258,7 @@ def test_the_mark_makes_the_leader_list(scene: Scene) -> None:
     create(scene, "a")
     with scene.leading() as leader:
         scene.take()
-        stand(scene, MARK)
+        put_at(scene, MARK)
         eventually(lambda: leader.stream.lists == 2)
         assert scene.pending() == {scene.key("a"): LOW}
 
@@ -304,7 +304,7 @@ def test_a_restored_cluster_is_listed_whole(scene: Scene) -> None:
     create(scene, "a", "b")
     with scene.leading():
         scene.take()
-    stand(scene, "88888888888888888888", epoch="99999999999999999999")
+    put_at(scene, "88888888888888888888", epoch="99999999999999999999")
     with scene.leading(epoch="2") as leader:
         assert leader.stream.lists == 1
         assert scene.take() == {scene.key("a"): LOW, scene.key("b"): LOW}

@@ -9,7 +9,7 @@ from distq.inspector import Inspector
 from distq.redisio.checkpoints import MARK
 from distq.workqueue.queue import Queue
 from tests.controller.leading import ON_ALL_SERVERS, QUEUE, Scene
-from tests.controller.test_stream import LOW, change, create, delete, stand
+from tests.controller.test_stream import LOW, change, create, delete, put_at
 from tests.support.eventually import eventually
 
 pytestmark = ON_ALL_SERVERS
@@ -42,7 +42,7 @@ def states(scene: Scene) -> dict[str, str]:
 def test_a_resync_disturbs_no_back_off_and_revives_no_dead(scene: Scene, queue: Queue) -> None:
     """All objects are enqueued at low priority, except those whose items wait for later or are dead."""
     with scene.leading(epoch="2") as leader:
-        stand(scene, MARK, epoch="2")
+        put_at(scene, MARK, epoch="2")
         eventually(lambda: leader.stream.lists == 1 and leader.stream.synced)
     assert scene.pending() == {scene.key("fine"): LOW}
     assert states(scene) == {"fine": "ready", **{name: name.partition("-")[0] for name in OBJECTS}}

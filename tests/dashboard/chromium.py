@@ -111,9 +111,9 @@ class Browser:
             if answer.get("id") == self._number:
                 assert "error" not in answer, (method, answer["error"])
                 return answer["result"]
-            self._hear(answer)
+            self._note(answer)
 
-    def _hear(self, event: dict[str, Any]) -> None:
+    def _note(self, event: dict[str, Any]) -> None:
         if event.get("method") == "Log.entryAdded":
             self.console.append(event["params"]["entry"]["text"])
         elif event.get("method") == "Runtime.exceptionThrown":

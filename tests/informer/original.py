@@ -21,7 +21,7 @@ class OriginalInformer:
             f"-resync={resync_period}s",
             "-calls",
         ]
-        self.heard: list[str] = []
+        self.calls: list[str] = []
         self._stores: list[list[str]] = []
         self._synced = False
 
@@ -69,4 +69,4 @@ class OriginalInformer:
             elif word == "store":
                 self._stores.append(rest)
             elif word != "ready":
-                self.heard.append(line.strip())
+                self.calls.append(line.strip())

@@ -35,7 +35,7 @@ class Notes:
     """A handler that notes each call as text, and may be made to wait or fail."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
+        self.calls: list[str] = []
         self.go_on = threading.Event()
         self.go_on.set()
         self.failing: set[str] = set()
@@ -58,13 +58,13 @@ class Notes:
 
     def _note(self, text: str, obj: Object) -> None:
         assert self.go_on.wait(30)
-        self.heard.append(text)
+        self.calls.append(text)
         if obj["metadata"]["name"] in self.failing:
             raise self.error("as the test wants")
 
-    def hears(self, *texts: str) -> None:
+    def gets(self, *texts: str) -> None:
         """Wait until exactly these calls were noted."""
-        eventually(lambda: self.heard == list(texts), lambda: f"heard {self.heard}, expected {list(texts)}")
+        eventually(lambda: self.calls == list(texts), lambda: f"got {self.calls}, expected {list(texts)}")
 
 
 def _name(obj: Object) -> str:

@@ -29,16 +29,16 @@ def test_a_late_handler_gets_everything_first(source: FakeListWatch, make: Start
     source.add(pod("b"))
     informer.add_event_handler(early)
     run(informer)
-    eventually(lambda: len(early.heard) == 2)
+    eventually(lambda: len(early.calls) == 2)
     late = Notes()
     late.go_on.clear()
     handler = informer.add_event_handler(late)
     source.add(pod("c"))
-    early.hears("add a@1 first", "add b@2 first", "add c@3")
+    early.gets("add a@1 first", "add b@2 first", "add c@3")
     assert not handler.has_synced()
     assert handler.pending >= 2
     late.go_on.set()
-    late.hears("add a@1 first", "add b@2 first", "add c@3")
+    late.gets("add a@1 first", "add b@2 first", "add c@3")
     eventually(handler.has_synced)
 
 
@@ -58,8 +58,8 @@ def test_a_handler_that_is_added_while_another_holds_the_informer_up_gets_each_o
     informer.add_event_handler(late)
     slow.go_on.set()
     source.add(pod("d"))
-    late.hears("add a@1 first", "add b@2 first", "add c@3 first", "add d@4")
-    slow.hears("add a@1", "add b@2", "add c@3", "add d@4")
+    late.gets("add a@1 first", "add b@2 first", "add c@3 first", "add d@4")
+    slow.gets("add a@1", "add b@2", "add c@3", "add d@4")
 
 
 @pytest.mark.conformance("SI-01")
@@ -70,10 +70,10 @@ def test_a_handler_registered_twice_is_called_twice(source: FakeListWatch, make:
     informer.add_event_handler(notes)
     run(informer, synced=True)
     source.add(pod("a"))
-    eventually(lambda: len(notes.heard) == 2)
+    eventually(lambda: len(notes.calls) == 2)
     informer.remove_event_handler(first)
     source.modify(pod("a"))
-    eventually(lambda: len(notes.heard) == 3)
+    eventually(lambda: len(notes.calls) == 3)
 
 
 @pytest.mark.conformance("SI-04", "SI-05", "RF-18")
@@ -90,14 +90,14 @@ def test_each_handler_gets_everything_again_at_its_own_period(
     run(informer)
     eventually(handler.has_synced)
     clock.step(2.0)
-    own.hears("add a@1 first", "update a@1-1")
+    own.gets("add a@1 first", "update a@1-1")
     clock.step(1.0)
-    default.hears("add a@1 first", "update a@1-1")
-    own.hears("add a@1 first", "update a@1-1")
+    default.gets("add a@1 first", "update a@1-1")
+    own.gets("add a@1 first", "update a@1-1")
     clock.step(1.0)
-    own.hears("add a@1 first", "update a@1-1", "update a@1-1")
+    own.gets("add a@1 first", "update a@1-1", "update a@1-1")
     source.modify(pod("a"))
-    never.hears("add a@1 first", "update a@1-2")
+    never.gets("add a@1 first", "update a@1-2")
 
 
 @pytest.mark.conformance("SI-04")
@@ -112,9 +112,9 @@ def test_a_resync_period_is_a_second_at_least(
     eventually(handler.has_synced)
     clock.step(0.9)
     threading.Event().wait(2 * TICK)
-    assert notes.heard == ["add a@1 first"]
+    assert notes.calls == ["add a@1 first"]
     clock.step(0.1)
-    notes.hears("add a@1 first", "update a@1-1")
+    notes.gets("add a@1 first", "update a@1-1")
 
 
 @pytest.mark.conformance("SI-06", "SI-07")
@@ -127,20 +127,20 @@ def test_a_removed_handler_is_not_called_any_more(source: FakeListWatch, make: S
     run(informer, synced=True)
     notes.go_on.clear()
     source.add(pod("a"))
-    other.hears("add a@1")
+    other.gets("add a@1")
     eventually(lambda: handler.pending == 0)
     waited = threading.Thread(target=informer.remove_event_handler, args=(handler,), kwargs={"wait": True})
     waited.start()
     source.add(pod("b"))
-    other.hears("add a@1", "add b@2")
+    other.gets("add a@1", "add b@2")
     assert waited.is_alive()
     notes.go_on.set()
     _assert_ends(waited)
     informer.remove_event_handler(handler)
     informer.remove_event_handler(stranger)
     source.add(pod("c"))
-    other.hears("add a@1", "add b@2", "add c@3")
-    assert notes.heard == ["add a@1"]
+    other.gets("add a@1", "add b@2", "add c@3")
+    assert notes.calls == ["add a@1"]
 
 
 @pytest.mark.parametrize("handler", [lambda _: 0, Notes, ResourceEventHandlerFuncs, object(), None])
@@ -193,9 +193,9 @@ def test_a_handler_may_remove_itself_and_add_others(source: FakeListWatch, make:
     own.append(informer.add_event_handler(ResourceEventHandlerFuncs(add=once)))
     run(informer, synced=True)
     source.add(pod("a"))
-    eventually(lambda: later.heard)
+    eventually(lambda: later.calls)
     source.add(pod("b"))
-    later.hears("add a@1 first", "add b@2")
+    later.gets("add a@1 first", "add b@2")
     assert calls == ["a"]
 
 
@@ -219,7 +219,7 @@ def test_a_slow_handler_holds_the_informer_up_instead_of_filling_memory(
         eventually(lambda: "holds its informer up" in caplog.text)
     assert handler.pending <= 3
     slow.go_on.set()
-    slow.hears(*(f"add p{number}@{number + 1}" for number in range(20)))
+    slow.gets(*(f"add p{number}@{number + 1}" for number in range(20)))
 
 
 @pytest.mark.conformance("SI-10")
@@ -241,7 +241,7 @@ def test_run_returns_when_no_handler_is_being_called(
     finally:
         stuck.go_on.set()
     _assert_ends(thread)
-    assert stuck.heard == ["add p0@1"]
+    assert stuck.calls == ["add p0@1"]
 
 
 @pytest.mark.conformance("SI-06", "SI-10")
@@ -262,7 +262,7 @@ def test_run_waits_for_a_handler_that_was_removed_while_it_is_called(
     finally:
         stuck.go_on.set()
     _assert_ends(thread)
-    assert stuck.heard == ["add a@1 first"]
+    assert stuck.calls == ["add a@1 first"]
 
 
 def test_a_slow_handler_is_said_to_be_slow_once(
@@ -304,7 +304,7 @@ def test_a_handler_that_fails_gets_the_next_and_counts_as_called(
     handler, calm = informer.add_event_handler(notes), informer.add_event_handler(other)
     run(informer)
     eventually(lambda: handler.has_synced() and calm.has_synced())
-    assert notes.heard == other.heard == ["add a@1 first", "add bad@2 first", "add c@3 first"]
+    assert notes.calls == other.calls == ["add a@1 first", "add bad@2 first", "add c@3 first"]
     assert "a handler failed on prod/bad" in caplog.text
 
 
@@ -324,7 +324,7 @@ def test_a_filter_makes_adds_and_deletes_of_objects_that_begin_and_cease_to_pass
     source.delete(pod("a", app="cache"))
     source.add(pod("b", app="web"))
     source.delete(pod("b", app="web"))
-    notes.hears("add a@2", "update a@2-3", "delete a@3", "add b@7", "delete b@8")
+    notes.gets("add a@2", "update a@2-3", "delete a@3", "add b@7", "delete b@8")
 
 
 @pytest.mark.conformance("SI-15")
@@ -350,8 +350,8 @@ def test_handlers_come_and_go_while_the_resource_changes(
     changing.join()
     for handler, notes in handlers:
         eventually(handler.has_synced)
-        eventually(partial(_heard_all, notes))
-        _fits(notes.heard)
+        eventually(partial(_got_all, notes))
+        _fits(notes.calls)
 
 
 def _assert_waits(informer: SharedInformer, thread: threading.Thread) -> None:
@@ -365,8 +365,8 @@ def _assert_ends(thread: threading.Thread) -> None:
     assert not thread.is_alive()
 
 
-def _heard_all(notes: Notes) -> bool:
-    return bool(notes.heard) and notes.heard[-1].endswith("300")
+def _got_all(notes: Notes) -> bool:
+    return bool(notes.calls) and notes.calls[-1].endswith("300")
 
 
 def _fits(heard: list[str]) -> None:

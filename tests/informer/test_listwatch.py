@@ -72,12 +72,12 @@ def test_an_event_of_an_unknown_type_is_left_out_and_logged(caplog: pytest.LogCa
     """What follows it is handed over."""
     source, sink = FakeListWatch(), Recorder()
     with running(source, sink):
-        eventually(sink.heard("end", "connected"))
+        eventually(sink.noted("end", "connected"))
         source.add(pod("a"))
         source.modify(pod("a", app="web"))
         source.send(b'{"type":"MOVED","object":{"metadata":{"name":"b","resourceVersion":"9"}}}')
         source.delete(pod("a"))
-        eventually(sink.heard("DELETED prod/a"))
+        eventually(sink.noted("DELETED prod/a"))
     assert [note for note in sink.notes if " " in note] == [
         "ADDED prod/a",
         "MODIFIED prod/a",

@@ -101,12 +101,12 @@ class Pair:
             return any(call.startswith((f"delete {end}@", f"missed {end}@")) for call in heard)
 
         eventually(
-            lambda: ended(self.original.heard) and ended(self.notes.heard),
-            lambda: f"the original: {self.original.heard}, ours: {self.notes.heard}",
+            lambda: ended(self.original.calls) and ended(self.notes.calls),
+            lambda: f"the original: {self.original.calls}, ours: {self.notes.calls}",
         )
         assert self.original.store() == self.store() == self.writer.store()
-        theirs, self.original.heard = self.original.heard, []
-        ours, self.notes.heard = self.notes.heard, []
+        theirs, self.original.calls = self.original.calls, []
+        ours, self.notes.calls = self.notes.calls, []
         return theirs, ours
 
 
@@ -200,8 +200,8 @@ def test_calls_are_the_same_where_a_list_shows_the_missed_changes(
             change_schema(scene.client, f"widgets.{scene.widgets.partition('/')[0]}")
         pair.writer.create("z")
         proxy.mode = "pass"
-        eventually(lambda: any(call.startswith("add z@") for call in pair.original.heard))
-        eventually(lambda: any(call.startswith("add z@") for call in pair.notes.heard))
+        eventually(lambda: any(call.startswith("add z@") for call in pair.original.calls))
+        eventually(lambda: any(call.startswith("add z@") for call in pair.notes.calls))
         theirs, ours = pair.calls()
         # there a handler without resyncs is called for unchanged objects, too
         theirs = [call for call in theirs if not is_resync(call)]
@@ -217,11 +217,11 @@ def test_resyncs_deliver_everything_again_and_change_nothing_else(scene: Scene, 
 
         def all_delivered_again() -> bool:
             wanted = {f"update {one}-{one.partition('@')[2]}" for one in pair.writer.store()}
-            return wanted <= set(pair.original.heard) and wanted <= set(pair.notes.heard)
+            return wanted <= set(pair.original.calls) and wanted <= set(pair.notes.calls)
 
         for _ in range(2):
             pair.writer.write(15)
-            eventually(all_delivered_again, lambda: f"{pair.original.heard} {pair.notes.heard}")
+            eventually(all_delivered_again, lambda: f"{pair.original.calls} {pair.notes.calls}")
             theirs, ours = pair.calls()
             for calls in (theirs, ours):
                 assert_resyncs_are_of_the_present(calls)

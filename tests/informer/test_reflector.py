@@ -54,7 +54,7 @@ def test_after_any_exception_a_list_is_asked_for_again() -> None:
     source.version = version  # type: ignore[method-assign]
 
     with running(source, sink, clock):
-        eventually(stepping(clock, sink.heard("end")))
+        eventually(stepping(clock, sink.noted("end")))
 
 
 @pytest.mark.conformance("RF-06")
@@ -68,10 +68,10 @@ def test_lists_in_pages_of_one_version_then_watches(
     client.asked.clear()
     sink = Recorder()
     with running(config_maps(client, namespace), sink):
-        eventually(sink.heard("end", "connected"))
+        eventually(sink.noted("end", "connected"))
         listed_at = sink.version
         client.create(config_map(namespace, "late"))
-        eventually(sink.heard(f"ADDED {namespace}/late"))
+        eventually(sink.noted(f"ADDED {namespace}/late"))
     assert [len(page) for page in sink.pages] == [5, 5, 2]
     assert sink.listed() == {f"{namespace}/map-{number}" for number in range(12)}
     assert client.asked == ["version", "list", "list", "list", f"watch {listed_at}"]
@@ -120,7 +120,7 @@ def test_resumes_from_a_position_without_a_list(client: RecordingClient, namespa
     client.asked.clear()
     sink = Recorder(position)
     with running(config_maps(client, namespace), sink):
-        eventually(sink.heard(f"DELETED {namespace}/a"))
+        eventually(sink.noted(f"DELETED {namespace}/a"))
     assert sink.notes == [
         "connected",
         f"MODIFIED {namespace}/a",
@@ -136,7 +136,7 @@ def test_an_object_is_decoded_whole_with_its_kind(client: RecordingClient, names
     client.create(config_map(namespace, "a", color="red"))
     sink = Recorder()
     with running(config_maps(client, namespace), sink):
-        eventually(sink.heard("end"))
+        eventually(sink.noted("end"))
     whole = sink.objects[f"{namespace}/a"].decode()
     assert (whole["apiVersion"], whole["kind"]) == ("v1", "ConfigMap")
     assert whole["data"] == {"color": "red"}
@@ -147,9 +147,9 @@ def test_metadata_only_asks_for_metadata_alone(client: RecordingClient, namespac
     client.create(config_map(namespace, "a", color="red"))
     sink = Recorder()
     with running(ListWatch(client, CONFIG_MAPS, namespace=namespace, metadata_only=True), sink):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
         client.create(config_map(namespace, "b", color="red"))
-        eventually(sink.heard(f"ADDED {namespace}/b"))
+        eventually(sink.noted(f"ADDED {namespace}/b"))
     for name in "ab":
         whole = sink.objects[f"{namespace}/{name}"].decode()
         assert whole["kind"] == "ConfigMap"
@@ -164,9 +164,9 @@ def test_selectors_narrow_lists_and_watches(client: RecordingClient, namespace: 
         client.create(labelled)
     sink = Recorder()
     with running(ListWatch(client, CONFIG_MAPS, namespace=namespace, label_selector="color=red"), sink):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
         client.patch(CONFIG_MAPS, f"{namespace}/a", {"metadata": {"labels": {"color": "blue"}}})
-        eventually(sink.heard(f"DELETED {namespace}/a"))
+        eventually(sink.noted(f"DELETED {namespace}/a"))
     assert sink.listed() == {f"{namespace}/a"}
 
 
@@ -180,7 +180,7 @@ def test_an_expired_position_is_listed_anew(client: RecordingClient, namespace: 
     client.asked.clear()
     sink = Recorder(first["metadata"]["resourceVersion"])
     with running(ListWatch(client, widgets), sink):
-        eventually(sink.heard("expired", "end"))
+        eventually(sink.noted("expired", "end"))
     assert sink.listed() == {f"{namespace}/b"}
     assert client.lists() == 1
 
@@ -191,7 +191,7 @@ def test_a_watch_survives_a_change_of_the_schema(
     """A CRD's change ends the stream and answers 429 for a while; afterwards every object is seen."""
     sink = Recorder()
     with running(ListWatch(client, widgets), sink):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
         change_schema(client, f"widgets.{namespace}.example.com")
         create_when_served(client, widget(widgets, namespace, "a"))
         eventually(lambda: f"{namespace}/a" in sink.objects)
@@ -203,7 +203,7 @@ def test_a_position_from_the_future_is_noticed(client: RecordingClient, namespac
     client.create(config_map(namespace, "a"))
     sink = Recorder("99999999999999999999")
     with running(config_maps(client, namespace), sink):
-        eventually(sink.heard("end"))
+        eventually(sink.noted("end"))
     assert sink.notes[:3] == ["rewound", "begin", "end"]
 
 
@@ -222,7 +222,7 @@ def test_progress_during_the_version_check_is_not_the_future(
 
     monkeypatch.setattr(ListWatch, "version", overtaken)
     with running(config_maps(client, namespace), sink):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
     assert "rewound" not in sink.notes
 
 
@@ -244,7 +244,7 @@ def test_a_resource_that_was_known_is_waited_for(client: RecordingClient, namesp
         eventually(lambda: sink.ticks > 0)  # it backs off
         client.create(custom_resource(group))
         try:
-            eventually(sink.heard("expired", "end", "connected"))
+            eventually(sink.noted("expired", "end", "connected"))
         finally:
             client.delete(DEFINITIONS, f"widgets.{group}")
 
@@ -256,9 +256,9 @@ def test_a_resource_that_disappears_is_followed_again(
     definition = f"widgets.{namespace}.example.com"
     sink = Recorder()
     with running(ListWatch(client, widgets), sink):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
         client.create(widget(widgets, namespace, "a"))
-        eventually(sink.heard(f"ADDED {namespace}/a"))
+        eventually(sink.noted(f"ADDED {namespace}/a"))
         client.delete(DEFINITIONS, definition)
         eventually(lambda: client.get(DEFINITIONS, definition) is None)
         client.create(custom_resource(f"{namespace}.example.com"))
@@ -279,7 +279,7 @@ def test_a_resource_that_comes_again_under_other_paths_is_followed(
     try:
         wait_until_served(admin, f"{group}/v1/Widget")
         with running(ListWatch(client, f"{group}/v1/Widget"), sink):
-            eventually(sink.heard("connected"))
+            eventually(sink.noted("connected"))
             admin.delete(DEFINITIONS, f"widgets.{group}")
             eventually(lambda: admin.get(DEFINITIONS, f"widgets.{group}") is None)
             eventually(lambda: client.asked[-1] == "version")
@@ -303,9 +303,9 @@ def test_a_sink_that_fails_gets_the_events_again(client: RecordingClient, namesp
     sink = Recorder()
     sink.on_events = fail
     with running(config_maps(client, namespace), sink):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
         client.create(config_map(namespace, "a"))
-        eventually(sink.heard(f"ADDED {namespace}/a"))
+        eventually(sink.noted(f"ADDED {namespace}/a"))
     assert sink.notes.count(f"ADDED {namespace}/a") == 1
     assert client.lists() == 1
 
@@ -328,7 +328,7 @@ def test_stops_at_once_in_an_idle_watch(client: RecordingClient, namespace: str)
     """Stopping does not wait for the next event or bookmark."""
     sink = Recorder()
     with running(config_maps(client, namespace), sink):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
         began = time.monotonic()
     assert time.monotonic() - began < 5
     assert not [thread for thread in threading.enumerate() if namespace in thread.name]

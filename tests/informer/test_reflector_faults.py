@@ -28,13 +28,13 @@ def test_a_broken_connection_is_replaced_and_nothing_is_lost(
     """What happens while nothing can be reached comes as soon as it can be, once."""
     clock, sink = FakeClock(), Recorder()
     with running(config_maps(proxied, namespace), sink, clock):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
         proxy.mode = mode
         client.create(config_map(namespace, "a"))
         client.delete(CONFIG_MAPS, f"{namespace}/a")
         client.create(config_map(namespace, "b"))
         proxy.mode = "pass"
-        eventually(stepping(clock, sink.heard(f"ADDED {namespace}/b")))
+        eventually(stepping(clock, sink.noted(f"ADDED {namespace}/b")))
     events = [one for one in sink.notes if one not in {"connected", "BOOKMARK"}]
     assert events == [
         *("begin", "end", f"ADDED {namespace}/a", f"DELETED {namespace}/a", f"ADDED {namespace}/b")
@@ -55,13 +55,13 @@ def test_a_silent_connection_is_given_up(
     """A half-open connection would be watched for ever; silence past the read timeout ends it."""
     sink = Recorder()
     with running(config_maps(proxied, namespace), sink):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
         proxy.mode = "hang"
         client.create(config_map(namespace, "a"))
         accepted = proxy.accepted
         eventually(lambda: proxy.accepted > accepted)
         proxy.mode = "pass"
-        eventually(sink.heard(f"ADDED {namespace}/a"))
+        eventually(sink.noted(f"ADDED {namespace}/a"))
 
 
 @pytest.mark.usefixtures("short_read_timeout")
@@ -72,7 +72,7 @@ def test_an_event_that_breaks_off_in_the_middle_is_delivered_once_and_whole(
     """Its first half leads nowhere, whether the connection breaks after it or falls silent."""
     clock, sink = FakeClock(), Recorder()
     with running(config_maps(proxied, namespace), sink, clock):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
         proxy.turn(mode, after=100_000)
         accepted = proxy.accepted
         client.create(config_map(namespace, "a", text="x" * 400_000))
@@ -80,9 +80,9 @@ def test_an_event_that_breaks_off_in_the_middle_is_delivered_once_and_whole(
         eventually(stepping(clock, lambda: proxy.accepted > accepted))
         assert "ADDED" not in "".join(sink.notes)
         proxy.mode = "pass"
-        eventually(stepping(clock, sink.heard(f"ADDED {namespace}/a")))
+        eventually(stepping(clock, sink.noted(f"ADDED {namespace}/a")))
         client.create(config_map(namespace, "b"))
-        eventually(sink.heard(f"ADDED {namespace}/b"))
+        eventually(sink.noted(f"ADDED {namespace}/b"))
     assert [one for one in sink.notes if " " in one] == [f"ADDED {namespace}/a", f"ADDED {namespace}/b"]
     assert len(sink.objects[f"{namespace}/a"].decode()["data"]["text"]) == 400_000
     assert proxied.lists() == 1
@@ -97,7 +97,7 @@ def test_bookmarks_move_the_position(
     sink = Recorder()
     quiet = ListWatch(client, CONFIG_MAPS, namespace=namespace, label_selector="loud=false")
     with running(quiet, sink):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
         listed_at = sink.version
         for number in range(3):
             client.create(config_map(namespace, f"elsewhere-{number}"))
@@ -133,7 +133,7 @@ def test_garbage_ends_the_connection_not_the_watch(
     faulty.fault = once(is_watch, garbled)
     sink = Recorder()
     with running(config_maps(behind, namespace), sink):
-        eventually(sink.heard(f"ADDED {namespace}/later"))
+        eventually(sink.noted(f"ADDED {namespace}/later"))
     events = [note for note in sink.notes if note.startswith("ADDED")]
     assert events == [f"ADDED {namespace}/{name}" for name in ("good", "lost", "later")]
     assert behind.lists() == 1
@@ -169,11 +169,11 @@ def test_a_bad_line_that_comes_again_costs_a_list(
 
     faulty.fault = fault
     with running(config_maps(behind, namespace), sink, clock):
-        eventually(sink.heard("end"))
+        eventually(sink.noted("end"))
         client.delete(CONFIG_MAPS, f"{namespace}/a")
         eventually(stepping(clock, lambda: sink.notes.count("connected") == 3))
         client.create(config_map(namespace, "b"))
-        eventually(sink.heard(f"ADDED {namespace}/b"))
+        eventually(sink.noted(f"ADDED {namespace}/b"))
     assert behind.lists() == 2
     assert sink.notes.count("expired") == 1
     assert behind.watches() == 3
@@ -216,7 +216,7 @@ def test_the_api_server_is_left_alone_for_as_long_as_it_asks(
 
     faulty.fault = fault
     with running(config_maps(behind, namespace), sink, clock):
-        eventually(stepping(clock, sink.heard("connected")))
+        eventually(stepping(clock, sink.noted("connected")))
     assert len(asked) == 3
     assert all(later - earlier >= 7 for earlier, later in pairwise(asked))
 
@@ -228,7 +228,7 @@ def test_back_off_ends_when_the_server_answers_again(
     """Also after a long outage, the server's return is noticed within a probe's interval."""
     clock, sink = FakeClock(), Recorder()
     with running(config_maps(behind, namespace), sink, clock):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
         down_at = len(behind.asked)
         faulty.fault = lambda _: refusal(500)
         faulty.end_streams()

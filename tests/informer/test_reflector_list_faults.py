@@ -83,7 +83,7 @@ def test_an_expired_token_restarts_the_list(
 
     sink.on_page = expire
     with running(ListWatch(client, widgets, namespace=namespace), sink):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
     assert sink.notes[:3] == ["begin", "begin", "end"]
     assert sink.pages == [[f"{namespace}/map-{number}" for number in range(4)]]
     assert client.lists() == 3
@@ -100,7 +100,7 @@ def test_pages_of_different_versions_make_no_list(
     faulty.fault = once(lambda path: "continue=" in path, lambda: stray)
     sink = Recorder()
     with running(ListWatch(behind, CONFIG_MAPS, namespace=namespace), sink):
-        eventually(sink.heard("connected"))
+        eventually(sink.noted("connected"))
     assert sink.notes[:3] == ["begin", "begin", "end"]
     assert sink.listed() == keys
 
@@ -129,7 +129,7 @@ def test_a_list_that_fails_is_made_again_after_a_while(
         eventually(lambda: clock.waiters() == 1)
         assert sink.notes == (["begin", "expired"] if answer[0] == 410 else ["begin"])
         assert behind.lists() == 1
-        eventually(stepping(clock, sink.heard("end", "connected")))
+        eventually(stepping(clock, sink.noted("end", "connected")))
     assert sink.pages == [[f"{namespace}/a"]]
     assert behind.lists() == 2
 
@@ -152,7 +152,7 @@ def test_a_list_goes_on_after_the_delay_that_the_api_server_asked_for(
     with running(ListWatch(behind, CONFIG_MAPS, namespace=namespace), sink, clock):
         eventually(lambda: clock.waiters() == 1)
         assert len(asked) == 1
-        eventually(stepping(clock, sink.heard("end", "connected")))
+        eventually(stepping(clock, sink.noted("end", "connected")))
     assert clock.monotonic() >= 12
     assert sink.notes[:2] == ["begin", "end"]
     assert sink.listed() == keys

@@ -32,7 +32,7 @@ def test_listed_and_watched_objects_are_cached_and_delivered(
     source.add(pod("b"))
     source.modify(pod("b", app="web"))
     source.delete(pod("a"))
-    notes.hears("add a@1 first", "add b@2", "update b@2-3", "delete a@4")
+    notes.gets("add a@1 first", "add b@2", "update b@2-3", "delete a@4")
     assert names(informer.lister.list()) == ["b"]
     assert informer.last_sync_resource_version == "4"
 
@@ -47,8 +47,8 @@ def test_an_object_that_vanished_while_no_watch_ran_is_deleted(
     informer, notes = make(), Notes()
     informer.add_event_handler(notes)
     run(informer)
-    eventually(lambda: len(notes.heard) == 3)
-    notes.heard.clear()
+    eventually(lambda: len(notes.calls) == 3)
+    notes.calls.clear()
     source.unreachable = True
     source.break_watches()
     source.delete(pod("vanished"))
@@ -56,8 +56,8 @@ def test_an_object_that_vanished_while_no_watch_ran_is_deleted(
     source.add(pod("new"))
     source.compact()
     source.unreachable = False
-    step_until(clock, lambda: len(notes.heard) >= 3)
-    assert sorted(notes.heard) == ["add new@6", "missed vanished@3", "update changed@2-5"]
+    step_until(clock, lambda: len(notes.calls) >= 3)
+    assert sorted(notes.calls) == ["add new@6", "missed vanished@3", "update changed@2-5"]
     assert names(informer.lister.list()) == ["changed", "new", "same"]
 
 
@@ -70,17 +70,17 @@ def test_a_restored_cluster_is_delivered_whole_with_any_versions(
     informer, notes = make(), Notes()
     informer.add_event_handler(notes)
     run(informer)
-    eventually(lambda: len(notes.heard) == 3)
+    eventually(lambda: len(notes.calls) == 3)
     restored = FakeListWatch()
     restored.add(pod("a"))
     restored.add(pod("b", app="another"))
     for asked in ("version", "page", "watch"):
         monkeypatch.setattr(source, asked, getattr(restored, asked))
     source.break_watches()
-    step_until(clock, lambda: len(notes.heard) >= 6)
+    step_until(clock, lambda: len(notes.calls) >= 6)
     restored.delete(pod("a"))
     again = ["missed lost@3", "update a@1-1", "update b@2-2"]
-    notes.hears("add a@1 first", "add b@2 first", "add lost@3 first", *again, "delete a@3")
+    notes.gets("add a@1 first", "add b@2 first", "add lost@3 first", *again, "delete a@3")
     assert names(informer.lister.list(label_selector="app=another")) == ["b"]
 
 
@@ -124,7 +124,7 @@ def test_a_watch_error_handler_gets_the_error_of_a_connection(
     informer, notes = make(on_watch_error=note), Notes()
     informer.add_event_handler(notes)
     run(informer)
-    step_until(clock, lambda: notes.heard)
+    step_until(clock, lambda: notes.calls)
     assert [type(error) for error in errors] == [NotFound, ApiError]
 
 
@@ -149,7 +149,7 @@ def test_a_transform_is_applied_once_to_each_object(
     run(informer)
     eventually(handler.has_synced)
     clock.step(1.0)
-    notes.hears("add a@1 first", "update a@1-1")
+    notes.gets("add a@1 first", "update a@1-1")
     assert informer.lister.list(label_selector="seen=yes")[0]["metadata"]["name"] == "a"
     assert calls == ["a", "bad"]
 
@@ -167,7 +167,7 @@ def test_a_transform_may_leave_the_version_out(source: FakeListWatch, make: Star
     run(informer, synced=True)
     source.modify(pod("a", app="web"))
     source.delete(pod("a"))
-    notes.hears("add a@ first", "update a@-", "delete a@")
+    notes.gets("add a@ first", "update a@-", "delete a@")
 
 
 def test_where_a_transform_fails_the_object_is_left_as_it_was(
@@ -185,7 +185,7 @@ def test_where_a_transform_fails_the_object_is_left_as_it_was(
     informer, notes = make(transform=transform), Notes()
     informer.add_event_handler(notes)
     run(informer)
-    notes.hears("add a@1 first")
+    notes.gets("add a@1 first")
     bad += ["a", "new"]
     source.modify(pod("a"))
     source.add(pod("new"))
@@ -197,7 +197,7 @@ def test_where_a_transform_fails_the_object_is_left_as_it_was(
     source.unreachable = False
     step_until(clock, lambda: names(informer.lister.list()) == ["a", "b"])
     source.delete(pod("a"))
-    notes.hears("add a@1 first", "add b@5", "missed a@1")
+    notes.gets("add a@1 first", "add b@5", "missed a@1")
     assert names(informer.lister.list()) == ["b"]
 
 
@@ -305,5 +305,5 @@ def test_an_object_is_deleted_though_its_index_function_fails_by_now(
     run(informer, synced=True)
     broken.set()
     source.delete(pod("a"))
-    notes.hears("add a@1 first", "delete a@2")
+    notes.gets("add a@1 first", "delete a@2")
     assert informer.lister.by_index("name", "a") == []

@@ -448,7 +448,7 @@ def test_each_gets_each_event_after_its_version_once_and_in_order(
     for one in follow:
         one.end()
     assert [one.wrong for one in follow if one.wrong] == []
-    assert sum(one.heard for one in follow) > 300
+    assert sum(one.received for one in follow) > 300
     eventually(lambda: not resource.open and not shared_watch_threads(), "nothing is left")
 
 
@@ -457,7 +457,7 @@ class Following:
 
     def __init__(self, member: ListerWatcher) -> None:
         self.version = 0
-        self.heard = 0
+        self.received = 0
         self.wrong = ""
         self.go_on = threading.Event()
         self.go_on.set()
@@ -503,7 +503,7 @@ class Following:
                 if version != self.version + 1:
                     self.wrong = f"{version} after {self.version}"
                 self.version = version
-                self.heard += 1
+                self.received += 1
                 self.go_on.wait(30)
                 if self._goes_back:
                     self.version, self._goes_back = max(0, self.version - 7), False

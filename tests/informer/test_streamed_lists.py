@@ -28,9 +28,9 @@ def test_a_streamed_list_goes_on_as_the_watch(
     sink = Recorder()
     list_watch = ListWatch(client, CONFIG_MAPS, namespace=namespace, metadata_only=metadata_only)
     with running(list_watch, sink, stream_lists=True):
-        eventually(sink.heard("end", "connected"))
+        eventually(sink.noted("end", "connected"))
         client.create(config_map(namespace, "late"))
-        eventually(sink.heard(f"ADDED {namespace}/late"))
+        eventually(sink.noted(f"ADDED {namespace}/late"))
     listed = [key for page in sink.pages for key in page]
     assert listed == [f"{namespace}/map-{number}" for number in range(7)]
     assert client.asked == ["version", "stream"]
@@ -42,12 +42,12 @@ def test_after_a_streamed_list_a_closed_watch_resumes_without_another(source: Fa
     source.add(pod("a"))
     sink = Recorder()
     with running(source, sink, FakeClock(), stream_lists=True):
-        eventually(sink.heard("end", "connected"))
+        eventually(sink.noted("end", "connected"))
         source.add(pod("b"))
-        eventually(sink.heard("ADDED prod/b"))
+        eventually(sink.noted("ADDED prod/b"))
         source.break_watches()
         source.add(pod("c"))
-        eventually(sink.heard("ADDED prod/c"))
+        eventually(sink.noted("ADDED prod/c"))
     assert [asked for asked in source.asked if asked != "version"] == ["stream", "watch 2"]
 
 
@@ -90,7 +90,7 @@ def test_changes_before_a_streamed_list_ends_belong_to_it() -> None:
     source.send(_ends(6))
     eventually(handler.has_synced)
     source.add(pod("d"))
-    notes.hears("add a@4 first", "add c@3 first", "add d@7")
+    notes.gets("add a@4 first", "add c@3 first", "add d@7")
     stop.set()
     thread.join(10)
 
@@ -103,7 +103,7 @@ def test_an_api_server_without_streamed_lists_is_asked_for_pages(source: FakeLis
     sink = Recorder()
     clock = FakeClock()
     with running(source, sink, clock, stream_lists=True):
-        eventually(sink.heard("end", "connected"))
+        eventually(sink.noted("end", "connected"))
         source.unreachable = True
         source.break_watches()
         source.add(pod("b"))
@@ -139,7 +139,7 @@ def test_a_streamed_list_that_may_work_later_is_asked_for_again(
 
     source.watch = watch  # type: ignore[method-assign]
     with running(source, sink, clock, stream_lists=True):
-        step_until(clock, sink.heard("end", "connected"))
+        step_until(clock, sink.noted("end", "connected"))
     assert [asked for asked in source.asked if asked != "version"] == ["refused", "stream"]
 
 
@@ -158,7 +158,7 @@ def test_a_streamed_list_that_breaks_off_begins_anew() -> None:
             lambda: source.asked.count("stream") == 2 and sink.listed() == {"prod/b"},
         )
         source.send(_ends(3))
-        eventually(sink.heard("end", "connected"))
+        eventually(sink.noted("end", "connected"))
     assert sink.notes.count("begin") == 2
     assert sink.version == "3"
 
@@ -214,7 +214,7 @@ def test_an_informer_caches_the_objects_that_a_real_list_streams(
     thread.start()
     eventually(handler.has_synced)
     client.delete(CONFIG_MAPS, f"{namespace}/map-0")
-    eventually(lambda: notes.heard[-1].startswith("delete map-0"))
+    eventually(lambda: notes.calls[-1].startswith("delete map-0"))
     kept = informer.lister.get(f"{namespace}/map-1")
     stop.set()
     thread.join(10)

@@ -191,12 +191,12 @@ def test_a_gauge_that_fails_costs_no_scrape(scraped: Scraped, caplog: pytest.Log
 def test_threads_lose_no_count(scraped: Scraped) -> None:
     """All that several threads count at the same time is there."""
 
-    def tell() -> None:
+    def record() -> None:
         for _ in range(500):
             scraped.metrics.count(ADDS, ("foos", "foos"), 2)
             scraped.metrics.observe(QUEUE_DURATION, ("foos", "foos"), [0.1, 0.2])
 
-    threads = [threading.Thread(target=tell) for _ in range(4)]
+    threads = [threading.Thread(target=record) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -132,7 +132,7 @@ class Recorder:
         """Return the keys of the last list."""
         return {key for page in self.pages for key in page}
 
-    def heard(self, *notes: str) -> Callable[[], bool]:
+    def noted(self, *notes: str) -> Callable[[], bool]:
         """Return whether all of these were noted, as a condition."""
         return lambda: set(notes) <= set(self.notes)
 

@@ -37,9 +37,9 @@ class Holder:
     def go_on(self) -> None:
         """Let it run again."""
         self.process.send_signal(signal.SIGCONT)
-        self.tell()
+        self.send_line()
 
-    def tell(self) -> None:
+    def send_line(self) -> None:
         """Send a line."""
         assert self.process.stdin is not None
         self.process.stdin.write("\n")

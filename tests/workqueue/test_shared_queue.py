@@ -41,16 +41,16 @@ class Holder:
             text=True,
             cwd=ROOT,
         )
-        key, fence = self.hear().split()
+        key, fence = self.read_line().split()
         self.request = Request(key, fence=int(fence))
 
-    def hear(self) -> str:
-        """Return the next line that it says."""
+    def read_line(self) -> str:
+        """Return the next line that it prints."""
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
-    def tell(self, line: str) -> None:
-        """Say how to go on."""
+    def send(self, line: str) -> None:
+        """Send it a line: how to go on."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
@@ -118,8 +118,8 @@ def test_a_stopped_process_wakes_up_without_a_session(
     if settled_meanwhile:
         assert living.settle(request)
     holder.process.send_signal(signal.SIGCONT)
-    holder.tell("fail")
-    assert holder.hear() == "settled False cancelled True"
+    holder.send("fail")
+    assert holder.read_line() == "settled False cancelled True"
     assert living.num_requeues("a") == 0
     assert nothing_to_claim(living)
     assert living.settle(request) != settled_meanwhile
@@ -134,8 +134,8 @@ def test_a_process_that_was_stopped_for_less_goes_on(
     connection.server_time += 9_000_000
     assert nothing_to_claim(living)
     holder.process.send_signal(signal.SIGCONT)
-    holder.tell("succeed")
-    assert holder.hear() == "settled True cancelled False"
+    holder.send("succeed")
+    assert holder.read_line() == "settled True cancelled False"
 
 
 @pytest.mark.conformance("RD-03")

@@ -23,7 +23,7 @@ def leader_killed(stage: Stage) -> None:
 
 
 @fault("F3b", "the next leader takes over at once", server="redis6")
-def leader_told_to_stop(stage: Stage) -> None:
+def leader_is_terminated(stage: Stage) -> None:
     """Send a SIGTERM to the leading informer."""
     leader = stage.leader()
     leader.terminate()
@@ -145,7 +145,7 @@ def _has_committed(stage: Stage, version: str) -> bool:
     "its key becomes dead, the leader goes on; the object's deletion removes the dead key",
     server="redis7",
 )
-def function_raises_what_ends_processes(stage: Stage) -> None:
+def function_raises_exits(stage: Stage) -> None:
     """Let a predicate raise SystemExit, KeyboardInterrupt and their like, on deletions too."""
     leader, client = stage.leader(), stage.api.client()
     keys = {f"{NAMESPACE}/raises-{kind.lower()}": kind for kind in RAISED_BY_OBJECTS}

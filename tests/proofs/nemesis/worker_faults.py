@@ -84,7 +84,7 @@ def worker_cut_off(stage: Stage) -> None:
 
 
 @fault("F7b", "all fence themselves, settle nothing, and begin anew", cuts_off=True)
-def everybody_cut_off(stage: Stage) -> None:
+def all_are_cut_off(stage: Stage) -> None:
     """Put all processes into a black hole for one and a half claim durations."""
     stage.each_gate("hang")
     stage.sleep(1.5 * stage.claim_duration)
@@ -175,7 +175,7 @@ def two_releases(stage: Stage) -> None:
 
 
 @fault("F38", "exit status 0; its items run elsewhere at once")
-def worker_told_to_stop(stage: Stage) -> None:
+def each_worker_is_terminated(stage: Stage) -> None:
     """Send a SIGTERM to each worker, one after another: a rollout."""
     for name in ("worker-1", "worker-2", "worker-3"):
         leaving = stage.fleet.processes[name]
@@ -189,7 +189,7 @@ def worker_told_to_stop(stage: Stage) -> None:
 
 
 @fault("F38b", "it ends by itself, and lets its session lapse", server="redis6", cuts_off=True)
-def worker_told_to_stop_in_an_outage(stage: Stage) -> None:
+def worker_is_terminated_in_an_outage(stage: Stage) -> None:
     """Send a SIGTERM to a worker while Redis hangs."""
     leaving = _victim(stage)
     stage.each_gate("hang")
