@@ -10,13 +10,13 @@ ROWS = [
     ),
     same("DF-02", "DeltaFIFO hands over all deltas of an object at once, RealFIFO each when it came", on=()),
     same("DF-03", "DeltaFIFO makes one of two deletions and keeps the state that was seen", on=()),
-    same("DF-04", "DeltaFIFO ignores the deletion of what nobody knows; RealFIFO tells it", on=()),
+    same("DF-04", "DeltaFIFO ignores the deletion of an unknown object; RealFIFO delivers it", on=()),
     same("DF-05", "a list deletes what is known or queued and not in it, with its newest state", on=()),
     same("DF-06", "what is queued as deleted is not deleted again by a list", on=()),
     same("DF-07", "a resync hands over what is known and has no deltas waiting", on=()),
     same("DF-08", "synced means that all of the first list was processed, its deletions included", on=()),
     same("DF-09", "pop waits, hands over under the queue's lock, and ends when the queue is closed", on=()),
-    same("DF-10", "a transform is applied once to what comes in, not to what is handed over again", on=()),
+    same("DF-10", "a transform is applied once to a new object, not to one that is handed over again", on=()),
     not_applicable(
         "DF-11", "the key of deltas, of a missed deletion, of an object", "objects carry their key"
     ),
@@ -26,10 +26,8 @@ ROWS = [
         "one lock is taken for each, and is cheap",
     ),
     same("DF-13", "bookmarks are not queued", on=()),
-    not_applicable(
-        "DF-14", "metrics of named informers", "they are alpha there; `pending` tells a handler's"
-    ),
-    same("DF-15", "an object added and deleted before anybody looked is told as both", on=()),
+    not_applicable("DF-14", "metrics of named informers", "they are alpha there; `pending` has a handler's"),
+    same("DF-15", "an object added and deleted before a look is delivered as both", on=()),
     same(
         "IX-01",
         "a store adds, updates, deletes, lists, gets, replaces; an object without a key is refused",
@@ -47,7 +45,7 @@ ROWS = [
         on=(),
     ),
     same("IX-06", "a replace builds all indices anew", on=()),
-    same("IX-07", "the version of what was applied last is told", on=()),
+    same("IX-07", "the version that was applied last is reported", on=()),
     not_applicable("IX-08", "a transaction of several changes", "DF-12 is what needs it"),
     different(
         "IX-09",
@@ -57,8 +55,8 @@ ROWS = [
     ),
     same("IX-10", "lists have no order", on=()),
     same("SI-01", "a handler may be registered several times", on=()),
-    same("SI-02", "a late handler hears first of everything that is there", on=()),
-    same("SI-03", "an informer and each handler tell when they have synced", on=()),
+    same("SI-02", "a late handler gets first everything that is there", on=()),
+    same("SI-03", "an informer and each handler report when they have synced", on=()),
     different(
         "SI-04",
         "each handler has its resync period, of a second at least, whenever it comes",
@@ -67,7 +65,7 @@ ROWS = [
     ),
     different(
         "SI-05",
-        "what a list shows unchanged is told to no handler, at a resync to those whose time has come",
+        "an unchanged object of a list is delivered to no handler; at a resync to those whose time has come",
         "until its first resync a handler is notified of unchanged objects after each list",
         on=(),
     ),
@@ -89,7 +87,7 @@ ROWS = [
     ),
     different(
         "SI-12",
-        "a handler that fails hears of the next at once, and of the first list has heard",
+        "a handler that fails gets the next at once, and has synced with the first list",
         "a handler that fails pauses a second, and never has synced if it failed in the first list",
         on=(),
     ),

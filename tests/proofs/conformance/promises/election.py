@@ -30,7 +30,7 @@ ROWS = [
         "a deleted Lease is free",
         on=API_SERVERS,
     ),
-    same("LE-08", "a record counts from when it was heard of, by the follower's own clock", on=API_SERVERS),
+    same("LE-08", "a record counts from when it was received, by the follower's own clock", on=API_SERVERS),
     different(
         "LE-09",
         "a record holds for as long as it says itself, unless released; to erase the holder frees nothing",
@@ -64,7 +64,11 @@ ROWS = [
     ),
     not_applicable("LE-17", "candidates for it announce their versions", "there is no coordinated election"),
     same("LE-18", "a record comes back from the Lease as it was stored, to the µs", on=API_SERVERS),
-    same("LK-01", "the Lease: its fields, labels, events, and who may replace what", on=API_SERVERS),
+    same(
+        "LK-01",
+        "the Lease: its fields, labels, events, and the conditions of its replacement",
+        on=API_SERVERS,
+    ),
     same("LK-02", "Endpoints: the record as JSON in an annotation, in whole seconds", on=API_SERVERS),
     same("LK-03", "ConfigMaps: the same", on=API_SERVERS),
     same("LK-04", "two locks at once: no process leads while they name different holders", on=API_SERVERS),

@@ -6,7 +6,7 @@ _DELAYS = "a limiter that never lets an item come back returns 292 years"
 
 ROWS = [
     same("RL-01", "an item's back-off doubles with each failure, on its own, until it is forgotten"),
-    same("RL-02", "it stays at its most however often the item fails"),
+    same("RL-02", "it stays at its most after many failures"),
     same("RL-03", "fast a few times, then slow; each item on its own"),
     same("RL-04", "the slowest of several decides, and each is charged"),
     same("RL-05", "a delay may be bounded"),
@@ -17,9 +17,9 @@ ROWS = [
     ),
     same("RL-07", "a bucket begins full"),
     same("RL-08", "its debt has no bound"),
-    same("RL-09", "an infinite rate delays nothing, whatever the burst"),
+    same("RL-09", "an infinite rate delays nothing, with any burst"),
     different("RL-10", "a burst of nothing at a finite rate is refused when the limiter is made", _DELAYS),
-    same("RL-11", "a rate of nothing lets the burst through and no more"),
+    same("RL-11", "a rate of nothing lets only the burst through"),
     different(
         "RL-12", "time that goes back fills nothing; at most the burst is saved; ten years at most", _DELAYS
     ),
@@ -34,7 +34,7 @@ ROWS = [
         "success, the last done, delete and requeue drop the failure record: nothing is kept of what is gone",
         "failure counts stay until `Forget`",
     ),
-    same("RL-16", "add_rate_limited counts and delays, forget begins anew, num_requeues tells"),
+    same("RL-16", "add_rate_limited counts and delays, forget begins anew, num_requeues returns the count"),
     same("MX-01", "after the shutdown of a handle nothing of it is measured any more"),
     same("MX-02", "adds, depth, latency, work and longest run as in client-go's test, to the µs"),
     same("MX-03", "depth in the metrics counts what was added while held"),

@@ -9,10 +9,10 @@ ROWS = [
     same("PQ-02", "higher priority first, and in a level the first that was pending"),
     same("PQ-03", "one entry an item, with its highest priority and its earliest time; now is the earliest"),
     same("PQ-04", "raised, an item goes to the end of its new level; a lower or equal add keeps its place"),
-    same("PQ-05", "what became due stands where its time came"),
+    same("PQ-05", "an item that became due has the place of its due time"),
     different(
         "PQ-06",
-        "a delayed item that is added stands where that add came",
+        "a delayed item that is added has the place of that add",
         "a delayed item added again is ready at its old place (priority queue)",
     ),
     same("PQ-07", "what is held is passed over, and comes when it is free again"),
@@ -34,7 +34,7 @@ ROWS = [
         "adds and depth count what is ready, by priority; a raise moves it, and begins its latency anew",
         "the latency of a raised item runs from its first add (priority queue)",
     ),
-    different("PQ-14", "shutdown ends every get at once and leaves what waits to the others", _SHUT_DOWN),
+    different("PQ-14", "shutdown ends every get at once and leaves pending items to the others", _SHUT_DOWN),
     different(
         "PQ-15",
         "a handle may be shut down again and again, and drained",
@@ -59,7 +59,7 @@ ROWS = [
     ),
     different(
         "PQ-22",
-        "what is held does not stand among what is ready, so it costs nobody anything",
+        "a held item is not among the ready ones, so it costs no get anything",
         "each hand-out scans all held items (priority queue)",
     ),
     same("PQ-23", "in a fair queue the namespaces of a priority take turns; a higher priority comes first"),

@@ -12,16 +12,18 @@ ROWS = [
     same("WQ-02", "a queue is made with a name, a limiter, a clock and a provider of metrics", on=()),
     same("WQ-03", "an added item is pending, counted, and handed to one waiting get"),
     same("WQ-04", "an item that waits and is added again stays one item, at its place"),
-    same("WQ-05", "an item that is added while held is dirty: counted, handed to nobody"),
+    same("WQ-05", "an item that is added while held is dirty: counted, not handed out"),
     same("WQ-06", "further adds of a dirty item change nothing, except that a higher priority raises it"),
     different(
-        "WQ-07", "a handle that was shut down still adds: the queue is everybody's", _ADD_AFTER_SHUT_DOWN
+        "WQ-07", "a handle that was shut down still adds: all handles share the queue", _ADD_AFTER_SHUT_DOWN
     ),
-    same("WQ-08", "get waits while there is nothing, and claims what comes"),
-    different("WQ-09", "get ends at once at the handle's shutdown; what waits is for the others", _SHUT_DOWN),
+    same("WQ-08", "get waits while there is nothing, and claims the next item"),
+    different(
+        "WQ-09", "get ends at once at the handle's shutdown; pending items are for the others", _SHUT_DOWN
+    ),
     different(
         "WQ-10",
-        "once a handle was told ShutDown it gets no item any more; what was added again goes to others",
+        "after ShutDown a handle gets no item any more; an item that was added again goes to others",
         "`Get` may report a shutdown, and return an item later",
     ),
     same("WQ-11", "the end of a claim makes a dirty item pending and wakes who waits for it"),
@@ -30,7 +32,7 @@ ROWS = [
     different("WQ-14", "depth counts ready, dirty and due items, not what is held or has time left", _LEN),
     different(
         "WQ-15",
-        "first pending, first served; an item added while held stands where that add came",
+        "first pending, first served; an item added while held has the place of that add",
         "an item added while it is processed queues up when `Done` is called",
     ),
     same("WQ-16", "a handle may be shut down again and again; nothing of it runs on"),
@@ -60,7 +62,7 @@ ROWS = [
         "done of what is not held, or not any more, answers False and changes nothing",
         "`Done` of an item that is not processing may queue it twice",
     ),
-    different("WQ-D3", "every drain that waits hears of the last end", _DRAIN_TROUBLE),
+    different("WQ-D3", "every drain that waits is woken by the last end", _DRAIN_TROUBLE),
     different("WQ-D4", "after either shutdown nothing of the handle runs on, delays or not", _DRAIN_TROUBLE),
     different("WQ-D5", "shutdown, drain, shutdown: the last one ends the drain", _DRAIN_TROUBLE),
     different(
@@ -71,7 +73,7 @@ ROWS = [
     same("DQ-02", "a delayed item is pending when its time has come, at that moment and not before"),
     same("DQ-03", "one entry an item; of several delays the earliest counts"),
     same("DQ-04", "items come in the order of their times, however late it is noticed"),
-    same("DQ-05", "what came does not come again by itself"),
+    same("DQ-05", "an item that was handed out does not come again by itself"),
     different(
         "DQ-06",
         "a plain add supersedes the delay, and what is pending takes none: one run, now; failures stay",
@@ -91,7 +93,7 @@ ROWS = [
     different(
         "DQ-10", "delays outlive the handle and the process", "delays and back-off end with the process"
     ),
-    same("DQ-11", "nobody oversleeps for long: a lost wake-up costs a poll"),
+    same("DQ-11", "no get oversleeps for long: a lost wake-up costs a poll"),
     different(
         "DQ-12",
         "each delay is counted as a retry, by back-off, requeue_after or add_after; no delay is none",

@@ -37,7 +37,7 @@ ROWS = [
     ),
     different(
         "RD-09",
-        "one of all who wait, in whatever process, is woken for an add; a lost wake-up costs a poll",
+        "one of all waiting gets, in any process, is woken for an add; a lost wake-up costs a poll",
         "the leader does all the work",
     ),
     different(
