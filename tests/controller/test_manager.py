@@ -537,7 +537,7 @@ class TestSignals:
         assert "SIGTERM: no new work" in output
         assert left_over(connection, "foos") == {}
 
-    def test_what_a_killed_worker_held_runs_elsewhere(
+    def test_the_item_of_a_killed_worker_runs_elsewhere(
         self, start: Callable[..., Any], connection: Connection
     ) -> None:
         """A worker that dies in mid-reconcile loses nothing: its session lapses, and others take over."""

@@ -77,7 +77,7 @@ def count(asked: Sequence[str]) -> tuple[int, int]:
     return asked.count("list"), asked.count("watch")
 
 
-def test_what_two_controllers_watch_alike_is_listed_and_watched_once(scene: Scene) -> None:
+def test_equal_watches_of_two_controllers_are_listed_and_watched_once(scene: Scene) -> None:
     """Each queue gets every key, of old, new and deleted objects; a new term lists nothing."""
     client = Client(scene.kubeconfig)
     for name in "a", "b":

@@ -204,7 +204,7 @@ def test_a_leader_killed_in_mid_list_loses_nothing(
     assert set(scene.known()) == {scene.key(name) for name in ("abcde" if first else "abcd")}
 
 
-def test_a_relist_enqueues_what_changed_and_what_vanished(scene: Scene) -> None:
+def test_a_relist_enqueues_changed_and_vanished_objects(scene: Scene) -> None:
     """After 410 the list is compared with the known set: the unchanged stay alone."""
     create(scene, "same", "changed", "deleted")
     with scene.leading():

@@ -37,7 +37,7 @@ def test_a_trusted_proxy_passes_user_address_and_tls_on() -> None:
 @pytest.mark.parametrize(
     "peer", ["192.0.2.1", "127.0.0.1", "::1", "", "unix:", "11.0.0.1", "::ffff:11.0.0.1"]
 )
-def test_anybody_else_is_not_believed(peer: str) -> None:
+def test_an_untrusted_peer_is_not_believed(peer: str) -> None:
     """Nothing that an untrusted peer sends changes who it is, from where, or whether that was safe."""
     found = seen(
         peer,

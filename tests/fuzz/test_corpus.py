@@ -12,7 +12,7 @@ INPUTS = sorted(CORPUS.glob("*/*"))
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_what_was_found_once_stays_mended(name: str) -> None:
+def test_a_finding_that_was_fixed_stays_fixed(name: str) -> None:
     """All inputs of the corpus: what each parser is for, and what once broke it."""
     for file in (each for each in INPUTS if each.parent.name == name):
         try:

@@ -79,7 +79,7 @@ def test_ci_tests_the_versions_that_are_shipped() -> None:
     assert {name: version for name, version in shipped.items() if tested.get(name) != version} == {}
 
 
-def test_the_image_installs_what_is_locked_and_nothing_else() -> None:
+def test_the_image_installs_locked_packages_and_nothing_else() -> None:
     """Each install of the Dockerfile takes hashes, or no index at all."""
     dockerfile = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
     installs = re.findall(r"pip (?:install|wheel) [^&\n]*", dockerfile)

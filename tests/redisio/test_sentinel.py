@@ -66,7 +66,7 @@ def test_a_fleet_outlives_the_death_of_its_primary(settled: Sentinels) -> None:
     fleet.finish()
 
 
-def test_what_was_acknowledged_outlives_a_planned_failover(settled: Sentinels) -> None:
+def test_acknowledged_writes_outlive_a_planned_failover(settled: Sentinels) -> None:
     """By the runbook: claims are stopped, writes held until the replicas have all, then one is promoted."""
     connection = Connection(settled.url)
     inspector = Inspector(connection)

@@ -123,7 +123,7 @@ def test_a_provisioner_may_guard_its_volumes(begin: Callable[..., Play]) -> None
     assert guarded.storage.volumes == {pv_name(claim)}
 
 
-def test_what_is_so_now_decides_a_deletion(
+def test_the_present_state_decides_a_deletion(
     begin: Callable[..., Play], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A user retains the volume in the moment in which it is looked at: it stays."""

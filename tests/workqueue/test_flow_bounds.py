@@ -296,7 +296,7 @@ def test_held_back_items_take_room(make_queue: MakeQueue) -> None:
 
 
 @pytest.mark.parametrize("lost", ["flow_items", "bounded"])
-def test_what_is_lost_of_limits_holds_no_item_for_ever(
+def test_lost_limits_hold_no_item_for_ever(
     bounded: Bounded, connection: Connection, server_time: ServerTime, lost: str
 ) -> None:
     """Redis may go back to an older copy, or a person may delete a key: a look finds items held back."""

@@ -28,7 +28,7 @@ SEEN_BY_ALL = {
 
 
 @pytest.mark.conformance("PQ-20", "WQ-13", "RD-15")
-def test_random_calls_do_what_the_specification_says(connection: Connection) -> None:
+def test_random_calls_match_the_specification(connection: Connection) -> None:
     """Twelve items, four processes at a time: each reply and all of Redis are as specified."""
     seen: Counter[str] = Counter()
     run(lambda: QueueMachine(connection, seen), examples=examples_of(desk=3, ci=30), steps=250)
