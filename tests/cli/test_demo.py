@@ -58,7 +58,7 @@ def test_the_next_steps_that_it_prints_work(monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.slow  # a desk sees Ctrl-C in a window: tests/proofs/first_contact/test_endings.py
 def test_a_demo_that_is_asked_to_end_leaves_no_process_behind(distq: CommandLine, tmp_path: Path) -> None:
-    """Who ends it by SIGTERM finds nothing running and no files afterwards."""
+    """A user who ends it by SIGTERM finds nothing running and no files afterwards."""
     process = distq.start("demo", "--duration", "60", "--json", TMPDIR=str(tmp_path))
     assert process.stdout is not None
     assert json.loads(process.stdout.readline())["leader"]

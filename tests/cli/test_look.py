@@ -302,7 +302,7 @@ def test_watching_goes_on_until_ctrl_c(distq: CommandLine, foos: Queue) -> None:
 
 
 def test_help_and_looking_load_little(distq: CommandLine) -> None:
-    """What only some commands need is not imported by the others."""
+    """Modules that only some commands need are not imported by the others."""
     code = (
         "import sys\n"
         "from distq.cli import main\n"

@@ -281,7 +281,7 @@ def test_containers_run_commands_that_distq_knows(monkeypatch: pytest.MonkeyPatc
 
 
 def test_settings_become_the_pods_and_secrets_do_not() -> None:
-    """What is not the default is a variable; Redis' settings stay in a Secret, though they are known here."""
+    """A setting other than its default is a variable; Redis' settings stay in a Secret, though known here."""
     url = {
         "DISTQ_REDIS_URL": "redis://:hush@db/0",
         "DISTQ_REDIS_PASSWORD": "hush",
@@ -398,7 +398,7 @@ def test_the_output_is_the_same_each_time_and_in_the_order_of_use() -> None:
     [([], True), (["--reads", "v1/Secret"], True), (["--writes", "v1/Pod:patch"], False)],
 )
 def test_it_says_that_reconciles_may_write_nothing(flags: list[str], is_said: bool) -> None:
-    """Who forgot --writes would else learn it by refusals in the cluster."""
+    """A user who forgot --writes would otherwise learn it by refusals in the cluster."""
     text = run("backups", "--image", "foos:1", *flags).stdout
     assert ("may write nothing but events" in text) is is_said
 

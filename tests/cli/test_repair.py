@@ -160,7 +160,7 @@ def test_without_a_terminal_yes_is_needed(distq: CommandLine, foos: Queue, redis
 
 
 def test_deleting_a_key_asks_too(distq: CommandLine, foos: Queue) -> None:
-    """What is deleted cannot be had back."""
+    """A deleted item cannot be had back."""
     assert _answer(distq, "", "delete", "foos", "prod/a")[0] == 1
     assert _answer(distq, "y", "delete", "foos", "prod/a") == (0, "deleted 1\n")
     foos.close()

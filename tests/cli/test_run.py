@@ -84,7 +84,7 @@ def test_failures_are_logged_as_json(distq: CommandLine, redis: Connection) -> N
 def test_verbose_is_for_distq_and_twice_for_all_libraries(
     distq: CommandLine, redis: Connection, flags: Sequence[str], heard: str
 ) -> None:
-    """Who looks for what distq does is not to read what every library does."""
+    """A user who looks for the steps of distq does not have to read the lines of every library."""
     distq.module(
         "foos",
         """

@@ -48,7 +48,7 @@ def in_ci(*commands: str) -> list[object]:
     "command", ["items foos", "items --help", *in_ci("items foos --json", "queues", "--help")]
 )
 def test_a_full_disk_is_said_in_a_line(distq: CommandLine, foos: Queue, command: str) -> None:
-    """What could not be printed is no success, and no traceback."""
+    """Output that could not be printed is no success, and no traceback."""
     ended = _in_shell(distq, f"distq {command} > /dev/full")
     said = "distq: cannot print: no space left on device. Make room, or let stdout lead elsewhere.\n"
     assert (ended.returncode, ended.stderr) == (2, said)

@@ -67,7 +67,7 @@ def test_wrong_names_are_reported(distq: CommandLine) -> None:
 
 
 def test_our_own_errors_speak_for_themselves(distq: CommandLine) -> None:
-    """What distq refuses while the module is imported is one line, as everywhere."""
+    """An error of distq during the import of the module is one line, as everywhere."""
     distq.module("foos", "from distq import Queue\nqueue = Queue('a b')\n")
     done = distq("worker", "foos")
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -64,7 +64,7 @@ def test_a_queue_is_traced_from_its_first_key_on(distq: CommandLine, redis: Conn
 
 
 def test_a_trace_is_switched_off(distq: CommandLine, queue: Queue) -> None:
-    """What was noted until then is there still."""
+    """Entries that were noted until then are still there."""
     distq("trace", "on", "foos", "--for", "1h", "--limit", "500")
     queue.add("a")
     done = distq("trace", "off", "foos")

@@ -200,7 +200,7 @@ def test_a_call_for_which_there_is_no_thread_is_not_sent_later(
 
 
 def test_closing_waits_and_ends_the_threads(held: HeldClient) -> None:
-    """What was called is answered; a call after it starts a thread anew."""
+    """Earlier calls are answered; a call after it starts a thread anew."""
 
     async def play() -> None:
         call = asyncio.create_task(held.read("before"))

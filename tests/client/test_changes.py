@@ -46,7 +46,7 @@ def test_modify_writes_the_changes_of_the_function(client: Client, namespace: st
 
 
 def test_modify_writes_nothing_where_nothing_changed(recording: RecordingClient, namespace: str) -> None:
-    """What is so already costs one read."""
+    """An object that is so already costs one read."""
     created = recording.create(config_map(namespace, "web", color="red"))
     recording.requests.clear()
     assert recording.modify(CONFIG_MAP, f"{namespace}/web", paint("red")) == created
@@ -180,7 +180,7 @@ def test_create_or_update_reports_its_operation(recording: RecordingClient, name
 def test_create_or_update_finds_an_object_that_others_created_in_between(
     client: Client, namespace: str
 ) -> None:
-    """Who loses the race to create reads again, and updates."""
+    """A client that loses the race to create reads again, and updates."""
 
     def change(obj: Object) -> None:
         if "uid" not in obj["metadata"]:
@@ -325,7 +325,7 @@ def test_finalizers_are_written_once(recording: RecordingClient, namespace: str)
 
 
 def test_finalizers_are_written_to_an_object_that_changed(client: Client, namespace: str) -> None:
-    """Who read an older version neither fails nor takes others' finalizers away."""
+    """A client that read an older version neither fails nor takes others' finalizers away."""
     old = client.create(config_map(namespace, "web"))
     client.add_finalizer(old, "example.com/other")
     held = client.add_finalizer(old, FINALIZER)
@@ -350,7 +350,7 @@ def test_the_last_finalizer_lets_the_object_go(client: Client, namespace: str) -
 
 
 def test_a_finalizer_of_an_object_of_the_same_name_is_left_alone(client: Client, namespace: str) -> None:
-    """What was created anew under the name is another object."""
+    """An object that was created anew under the name is another object."""
     held = client.add_finalizer(client.create(config_map(namespace, "web")), FINALIZER)
     client.delete(CONFIG_MAP, f"{namespace}/web")
     client.remove_finalizer(held, FINALIZER)

@@ -51,7 +51,7 @@ def test_an_object_that_is_so_in_the_cache_costs_no_request(
 
 
 def test_an_object_that_differs_costs_one_request(recording: RecordingClient, namespace: str) -> None:
-    """The cached object is written as a whole; who manages its fields is known still."""
+    """The cached object is written as a whole; the managers of its fields are still known."""
     created = without_managed_fields(recording.create(config_map(namespace, "web", color="red", size="1")))
     asked(recording)
     key = f"{namespace}/web"
@@ -116,7 +116,7 @@ def test_an_object_that_is_gone_meanwhile_is_created(
 
 
 def test_an_object_of_the_same_name_is_not_overwritten(recording: RecordingClient, namespace: str) -> None:
-    """What was deleted and created anew is another object: it is read before it is changed."""
+    """An object that was deleted and created anew is another one: it is read before it is changed."""
     stale = recording.create(config_map(namespace, "web", color="red", old="1"))
     recording.delete(CONFIG_MAP, f"{namespace}/web")
     recording.create(config_map(namespace, "web", color="red", new="1"))

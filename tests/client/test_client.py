@@ -329,7 +329,7 @@ def test_a_strategic_merge_patch_is_a_mapping(client: Client, namespace: str) ->
 
 
 def test_get_or_raise_returns_an_object_that_has_to_be_there(client: Client, namespace: str) -> None:
-    """What is absent is NotFound, as an unknown resource is, which says so."""
+    """An absent object is NotFound; so is an unknown resource, whose error names the resource."""
     created = client.create(config_map(namespace, "web"))
     assert client.get_or_raise("v1/ConfigMap", f"{namespace}/web") == created
     with pytest.raises(NotFound, match=r'configmaps "absent" not found\. Check the name\.$'):

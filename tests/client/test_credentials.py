@@ -67,7 +67,7 @@ def test_token_of_a_file_is_read_anew_when_refused(server: RealApiServer, tmp_pa
 def test_kubeconfig_that_is_being_written_when_its_token_is_refused_is_read_again(
     server: RealApiServer, tmp_path: Path
 ) -> None:
-    """An unreadable one is no reason to stop for those who were connected: it may be whole a moment later."""
+    """An unreadable one does not stop connected clients: it may be whole a moment later."""
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(server.kubeconfig.read_text())
     client = Client(kubeconfig)

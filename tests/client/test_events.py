@@ -134,7 +134,7 @@ class TestCorrelation:
     def test_of_an_object_there_are_25_at_once_and_one_more_each_5_minutes(
         self, scene: Scene, record: Record, clock: FakeClock, drops: Count
     ) -> None:
-        """What is left out is counted in the next that is sent; another type has a budget of its own."""
+        """Events that are left out are counted in the next one; another type has a budget of its own."""
         for _ in range(BURST + 5):
             record("Synced", "all is well")
         assert scene.events()[0]["count"] == BURST
@@ -376,7 +376,7 @@ def test_a_program_that_ends_sends_its_recorded_events(scene: Scene) -> None:
 
 
 def test_the_child_of_a_fork_sends_its_own_events(scene: Scene, proxy: TcpProxy, tmp_path: Path) -> None:
-    """What its parent recorded, and could not send yet, is the parent's."""
+    """Events that its parent recorded, and could not send yet, are the parent's."""
     kubeconfig = kubeconfig_through(scene.server, proxy.port, tmp_path / "kubeconfig")
     proxy.mode = "hang"
     program = (

@@ -207,7 +207,7 @@ def test_a_watch_may_have_another_encoding(tmp_path: Path) -> None:
 
 
 def test_many_small_chunks_are_read_in_time_that_grows_with_them() -> None:
-    """What was received once is not copied for each chunk of it."""
+    """Bytes that were received once are not copied for each chunk."""
     text = CHUNKED + 100_000 * b"1\r\n.\r\n" + b"000000000\r\n\r\n"
     answer, ends, _ = answer_of(text, len(text), 1)
     assert (len(answer.data), ends) == (100_000, True)

@@ -443,7 +443,7 @@ def test_a_header_of_strange_characters_is_not_sent(tmp_path: Path, strange: str
 
 
 def test_a_path_cannot_begin_another_request(tmp_path: Path) -> None:
-    """What no target may contain is encoded."""
+    """Characters that no target may contain are encoded."""
     with client_of(tmp_path, OK + b"Content-Length: 2\r\n\r\nok") as (client, script):
         assert client.request("GET", "/api HTTP/1.1\r\nX: 1\r\n\r\n") == b"ok"
         target = b"/api%20HTTP/1.1%0D%0AX:%201%0D%0A%0D%0A"

@@ -46,7 +46,7 @@ def test_a_reference_has_the_fields_of_the_object(client: Client, namespace: str
 
 
 def test_a_reference_needs_kind_and_name() -> None:
-    """What could not be found by it is refused."""
+    """An object that could not be found by it is refused."""
     with pytest.raises(ConfigError, match="no apiVersion or kind"):
         reference({"metadata": {"name": "web"}})
     with pytest.raises(ConfigError, match="no name"):

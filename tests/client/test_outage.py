@@ -1,4 +1,4 @@
-"""What goes on failing is reported at once, then at growing intervals, until it works again."""
+"""A lasting failure is reported at once, then at growing intervals, until the call works again."""
 
 import logging
 import re
@@ -74,7 +74,7 @@ def test_a_failure_of_another_kind_is_reported_at_once(
 def test_its_end_is_reported_and_the_next_one_is_loud_again(
     outage: Outage, clock: FakeClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The end of what lasted is a warning, too, for those who see no less."""
+    """The end of a long outage is a warning, too, for users whose level is WARNING."""
     outage.over()
     outage.failed(REFUSED)
     clock.step(40.0)

@@ -102,7 +102,7 @@ def test_stream_closed_by_another_thread_ends_at_once(client: Client, namespace:
 
 
 def test_stream_closed_before_it_is_read_yields_nothing(client: Client, namespace: str) -> None:
-    """What had arrived before a close is not handed out after it."""
+    """Bytes that had arrived before a close are not handed out after it."""
     client.create(config_map(namespace, "web"))
     with client.stream(watch_path(namespace), query=watching(), read_timeout=120) as stream:
         stream.close()

@@ -80,7 +80,7 @@ def test_a_namespace_that_terminates_is_called_that(api_server: ApiServer) -> No
 
 
 def test_a_namespace_that_is_missing_is_named(api_server: ApiServer) -> None:
-    """What to create is no guess."""
+    """The error names the namespace to create."""
     with pytest.raises(NotFound, match=r"Create the namespace nowhere-at-all\.$"):
         api_server.client().create(config_map("nowhere-at-all", "a"))
 
@@ -131,7 +131,7 @@ def test_an_answer_without_causes_has_none(answer: Any) -> None:
 
 
 def test_odd_causes_are_read_as_far_as_they_can_be() -> None:
-    """What is no object is left out, and a part that is missing is empty."""
+    """A cause that is no object is left out, and a part that is missing is empty."""
     answer = {"details": {"causes": [None, "odd", {"reason": "Full", "field": None}, {"message": 1}]}}
     assert ApiError("no", answer=answer).causes == (
         StatusCause("Full", "", ""),

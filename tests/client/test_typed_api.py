@@ -48,7 +48,7 @@ def test_a_typed_watch_lasts_as_long_as_it_is_asked_to(
 
 
 def test_the_dynamic_client_takes_it_too(client: Client, namespace: str) -> None:
-    """What else of the package is built on an ApiClient works."""
+    """The other parts of the package that take an ApiClient work."""
     dynamic = kubernetes.dynamic.DynamicClient(client.api_client())
     config_maps = dynamic.resources.get(api_version="v1", kind="ConfigMap")
     config_maps.create(body=config_map(namespace, "web", color="red"), namespace=namespace)

@@ -105,7 +105,7 @@ def port_of(url: str) -> str:
 
 
 def tls_of(folder: Path, name: str, *, clients: str = "") -> ssl.SSLContext:
-    """Return what serves with a certificate, and lets only those in who have that of ``clients``."""
+    """Return a TLS context with a certificate, which admits only clients of the authority ``clients``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(folder / f"{name}.crt", folder / f"{name}.key")
     if clients:

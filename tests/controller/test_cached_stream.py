@@ -148,7 +148,7 @@ def test_cached_turned_off_leaves_nothing(scene: Scene) -> None:
 
 
 def test_a_leader_that_keeps_no_cache_is_noticed(scene: Scene) -> None:
-    """As one of 0.1.0, or of the release before: who leads after it fills the cache anew."""
+    """For example one of 0.1.0, or of the release before: the leader after it fills the cache anew."""
     create(scene, "a", "b")
     with scene.leading(cached(scene)):
         pass

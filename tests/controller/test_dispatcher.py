@@ -199,7 +199,7 @@ def test_more_free_slots_than_a_turn_may_claim_lose_no_item(connection: Connecti
 
 @KINDS
 def test_a_slow_handler_does_not_hold_items_that_others_could_run(connection: Connection, kind: str) -> None:
-    """What was claimed ahead for quick handlers is released once a slow one is in the way."""
+    """Items that were claimed ahead for quick handlers are released once a slow one is in the way."""
     blocked, go = threading.Event(), threading.Event()
 
     def slow(request: Request) -> None:

@@ -146,7 +146,7 @@ def test_a_lost_claim_informs_its_plain_handler_and_settles_nothing(
 def test_an_outage_of_redis_is_waited_out_and_said_once(
     redis_server: EmbeddedValkey, connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """What handlers finished meanwhile is settled when Redis is back; nothing runs twice."""
+    """Reconciles that finished meanwhile are settled when Redis is back; nothing runs twice."""
     started, go, seen = threading.Semaphore(0), threading.Event(), []
 
     def reconcile(request: Request) -> None:

@@ -154,7 +154,7 @@ def test_an_address_in_use_is_said(serve: Serve) -> None:
 
 @pytest.mark.slow
 def test_slow_clients_do_not_keep_the_kubelet_waiting(serve: Serve) -> None:
-    """Who has asked for longest without coming to an end makes room; threads are not without end either."""
+    """The client with the longest unfinished request makes room; the number of threads is bounded, too."""
     endpoints = serve()
     host, _, port = endpoints.url.removeprefix("http://").partition(":")
     before = threading.active_count()

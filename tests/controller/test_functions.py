@@ -180,7 +180,7 @@ def test_a_function_that_wraps_itself_is_looked_at_once() -> None:
     ],
 )
 def test_a_reconcile_that_does_not_fit_is_refused_at_construction(function: Any, message: str) -> None:
-    """What counts is what will really be called, not what a decorator says that it wraps."""
+    """The function that will really be called counts, not the one that a decorator claims to wrap."""
     with pytest.raises(ConfigError) as caught:
         Controller("foos", function)
     assert str(caught.value) == f"{caught.value.place}: {message}. Give a function of one Request."

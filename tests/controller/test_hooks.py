@@ -76,7 +76,7 @@ def test_on_start_comes_before_all_reconciles_and_on_stop_after_them(kind: str) 
 
 
 def test_both_are_awaited_on_the_loop_of_the_reconciles() -> None:
-    """What on_start opened there, a session say, reconciles use there, and on_stop closes it there."""
+    """So on_start may open a session there, reconciles use it there, and on_stop closes it there."""
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def note(request: Request | None = None) -> None:

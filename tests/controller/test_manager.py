@@ -241,7 +241,7 @@ class TestEndToEnd:
         settings: Settings,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """What its owned objects' watches wait for is no failure of theirs, and no chain of causes helps."""
+        """The watches of its owned objects wait, and do not fail; a chain of causes would not help."""
         watches: list[Watch] = [For("example.com/v1/Nothing"), Owns(CONFIG_MAP), Owns("apps/v1/Deployment")]
         controller = Controller("foos", lambda _: None, watches=watches)
         client = api_server.client()
@@ -317,7 +317,7 @@ class TestEndToEnd:
 
 
 class TestRefusals:
-    """What cannot work is said before anything starts."""
+    """Arguments that cannot work are refused before anything starts."""
 
     def test_redis_that_is_not_there(self) -> None:
         """The error is the one of the first use, at the start."""
@@ -445,7 +445,7 @@ def test_all_controllers_and_the_candidate_share_a_client() -> None:
 
 
 def test_nohup_is_heeded() -> None:
-    """Who ignores SIGHUP goes on, and who has a use for it is called."""
+    """A process that ignores SIGHUP goes on, and one with a handler for it is called."""
     before = signal.getsignal(signal.SIGHUP)
     try:
         for handler in (signal.SIG_IGN, lambda *_: None):

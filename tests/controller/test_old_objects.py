@@ -84,7 +84,7 @@ def test_a_new_leader_compares_with_the_objects_that_the_one_before_handed_over(
 
 
 def test_an_own_write_ahead_of_a_new_leader_passes(scene: Scene) -> None:
-    """What was handed over before it is not in the cache any more: better a reconcile too many."""
+    """The state that was handed over before it is no longer in the cache: better a reconcile too many."""
     paint(scene, "a", color="red")
     with scene.leading(comparing(scene)):
         assert handed_over(scene) == {"a"}

@@ -1,4 +1,4 @@
-"""What becomes of an object that a predicate or mapping function fails on: dead, found, tried again."""
+"""An object that a predicate or mapping function fails on: it is dead, found, and tried again."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -216,7 +216,7 @@ def test_an_outage_parks_nothing(scene: Scene, outage: Exception) -> None:
 def test_a_predicate_that_reads_more_of_the_old_object_than_is_kept_is_reported(
     scene: Scene, spec_of: Callable[[Object], Any]
 ) -> None:
-    """What is missing always would filter nothing, or everything, unseen."""
+    """A field that is always missing would filter nothing, or everything, unseen."""
     differs = Predicate(
         lambda event: None if event.old is None else spec_of(event.old) != event.object["data"], compares=True
     )

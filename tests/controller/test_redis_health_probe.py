@@ -59,7 +59,7 @@ def is_answered(reach: RedisHealthProbe) -> bool:
 
 
 def test_a_refusal_is_an_answer(behind: Connection, connection: Connection) -> None:
-    """Who else would lead gets the same: it is no reason to leave the lease to others."""
+    """Any other leader would get the same: it is no reason to leave the lease to others."""
     reach = RedisHealthProbe([Queue("foos", behind)], clock := FakeClock())
     connection.execute("ACL", "SETUSER", "default", "-ping")
     try:
@@ -72,7 +72,7 @@ def test_a_refusal_is_an_answer(behind: Connection, connection: Connection) -> N
 
 
 def test_a_redis_that_is_unfit_for_queues_has_answered(behind: Connection, connection: Connection) -> None:
-    """As one that came back with other settings: who waited for it competes again, and says what is wrong."""
+    """For example with other settings after a restart: a candidate competes again, and reports the fault."""
     reach = RedisHealthProbe([Queue("foos", behind)], clock := FakeClock())
     connection.execute("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
     try:

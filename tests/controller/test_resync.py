@@ -188,7 +188,7 @@ def test_a_resync_whose_token_expires_begins_anew_in_greater_pages(
 
 
 def test_a_resync_leaves_the_stream_at_its_position(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who takes over in its midst resumes the watch, and people see a version all the time."""
+    """A leader that takes over in its midst resumes the watch, and people see a version all the time."""
     create(scene, *"abcde")
     clock, commit, positions = FakeClock(), StreamStore.commit, list[str]()
 

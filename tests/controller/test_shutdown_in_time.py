@@ -136,7 +136,7 @@ def test_an_idle_worker_ends_while_redis_hangs(
 def test_a_busy_worker_ends_with_its_grace_period_while_redis_hangs(
     program: Program, redis_server: EmbeddedValkey, connection: Connection
 ) -> None:
-    """What finished meanwhile cannot be settled, what did not is cancelled on time."""
+    """Reconciles that finished meanwhile cannot be settled, the others are cancelled on time."""
     Queue("foos", connection).add("0.5", "600")
     program.start("-m", "distq", "worker", "foos", "--grace-period", "2")
     eventually(lambda: program.said().count("started") == 2)
@@ -187,7 +187,7 @@ def test_timeout_of_coreutils_lets_reconciles_finish(program: Program, connectio
 
 
 def test_a_worker_that_settles_all_ends_with_0(program: Program, connection: Connection) -> None:
-    """What outlives the grace period is released, and that is settled, too."""
+    """A reconcile that outlives the grace period is released, and that is settled, too."""
     Queue("foos", connection).add("0.2", "600")
     program.start("-m", "distq", "worker", "foos", "--grace-period", "1")
     eventually(lambda: program.said().count("started") == 2)

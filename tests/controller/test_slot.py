@@ -21,7 +21,7 @@ def test_the_clock_takes_only_the_request_that_it_looked_at() -> None:
 
 
 def test_a_request_is_decided_once() -> None:
-    """What was taken from its handler is not settled by it, and not taken twice."""
+    """A request that was taken from its handler is not settled by it, and not taken twice."""
     slot, request = Slot(), Request("a", fence=1)
     slot.begin(request, 0.0)
     assert slot.decide(request)

@@ -69,7 +69,7 @@ def position(scene: Scene) -> str:
 
 
 def test_first_lists_are_low_and_events_are_not(scene: Scene) -> None:
-    """What was there before is enqueued at -100, what happens now at 0; the known set follows."""
+    """Objects that were there before are enqueued at -100, new events at 0; the known set follows."""
     create(scene, "a", "b")
     with scene.leading() as leader:
         assert scene.take() == {scene.key("a"): LOW, scene.key("b"): LOW}

@@ -34,7 +34,7 @@ def test_a_leader_that_was_killed_is_gone_when_its_lease_ran_out(scene: Scene) -
 
 
 def test_a_quiet_leader_is_seen_each_second(scene: Scene) -> None:
-    """What is shown as gone has gone, also where nothing happens for hours."""
+    """A leader that is shown as gone has gone, also where nothing happens for hours."""
     clock = FakeClock()
     with scene.leading(clock=clock):
         first = seen(scene)

@@ -70,7 +70,7 @@ def test_a_list_serves_a_changed_object_though_it_waits_or_was_given_up(scene: S
 
 
 def test_an_event_overtakes_the_items_of_lists(scene: Scene) -> None:
-    """What was there at the start, or comes round again, waits behind what happens now; it fails as such."""
+    """Items of a first list or a resync wait behind new events; their failures keep the low priority."""
     create(scene, "a", "b")
     queue = Queue(QUEUE, scene.connection)
     with scene.leading():

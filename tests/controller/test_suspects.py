@@ -1,4 +1,4 @@
-"""What dies of one key: workers that are killed with it, in real processes; the others never stop for it."""
+"""Workers that are killed together with one key, in real processes; the others never stop for it."""
 
 import os
 import signal

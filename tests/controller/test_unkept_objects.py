@@ -1,4 +1,4 @@
-"""What becomes of an object that an index function or transform fails on: whole, in no index, parked."""
+"""An object that an index function or transform fails on: it is whole, in no index, parked."""
 
 from collections.abc import Callable
 from typing import Any

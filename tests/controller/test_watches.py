@@ -51,7 +51,7 @@ def test_bad_selectors_are_refused(selectors: Any, refused: str) -> None:
 
 
 def test_predicates_and_functions_must_be_callable() -> None:
-    """What cannot be called is refused before anything runs."""
+    """A value that cannot be called is refused before anything runs."""
     with pytest.raises(ConfigError, match="bad predicate"):
         For("v1/Pod", predicates=["app=web"])  # type: ignore[list-item]  # what is tested
     with pytest.raises(ConfigError, match="bad keys of Watches"):

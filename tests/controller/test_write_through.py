@@ -158,7 +158,7 @@ def test_a_write_of_the_status_alone_is_shown(scene: Scene) -> None:
 
 @ON_TWO_SERVERS
 def test_selectors_say_whether_a_write_is_shown(scene: Scene) -> None:
-    """What no longer matches is gone; a field selector costs a list of the one object, labels nothing."""
+    """An object that no longer matches is gone; a field selector costs a list of one, labels nothing."""
     by_label = cached(scene, label_selector="app in (web)")
     with writing(scene, by_label) as (client, reader):
         labelled = config_map(scene.namespace, "a", color="red")

@@ -72,7 +72,7 @@ def test_one_item_is_repaired(visitor: Visitor, inspector: Inspector, every_stat
 
 
 def test_a_state_is_looked_at_again(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
-    """What left its state since the page was drawn is left alone, and that is said."""
+    """An item that left its state since the page was drawn is left alone, and the answer reports this."""
     stale = "Nothing was changed: ns/ready left its state meanwhile."
     assert act(visitor, "requeue", key="ns/ready", state="dead") == [stale]
     assert act(visitor, "delete", key="ns/ready", state="delayed", confirmed="yes") == [stale]
@@ -382,7 +382,7 @@ def test_an_unreachable_redis_is_reported() -> None:
 def test_each_action_is_in_the_log(
     visitor: Visitor, every_state: Queue, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who, from where, what and how many: one line for each, with fields for programs."""
+    """User, address, action and count: one line for each, with fields for programs."""
     with caplog.at_level(logging.INFO, logger="distq.dashboard.audit"):
         act(visitor, "pause", confirmed="yes")
         act(visitor, "requeue", key=["ns/dead", "ns/ready"], state="dead")

@@ -58,7 +58,7 @@ def test_a_right_password_costs_no_try() -> None:
 
 
 def test_logging_in_oneself_buys_no_guesses_at_others() -> None:
-    """Who has a password of their own guesses that of others no faster: wrong tries stay used up."""
+    """A user with a password guesses those of others no faster: wrong tries stay used up."""
     attempts = Attempts(FakeClock())
     for _ in range(BURST):
         assert attempts.take("10.0.0.1", "ada") == 0.0
@@ -77,7 +77,7 @@ def test_one_network_is_one_address() -> None:
 
 
 def test_tries_take_bounded_memory() -> None:
-    """Beyond so many, what was quiet for longest is forgotten, and not who tries on."""
+    """Beyond a bound, the address that was quiet for longest is forgotten, and not one that still tries."""
     clock = FakeClock()
     attempts = Attempts(clock)
     for number in range(MOST + 10):

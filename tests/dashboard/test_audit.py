@@ -1,4 +1,4 @@
-"""Who did what and when: in Redis for all replicas, on a page, and for programs."""
+"""The actions of users, with name and time: in Redis for all replicas, on a page, and for programs."""
 
 import json
 import logging
@@ -123,7 +123,7 @@ def test_each_step_of_a_long_repair_is_noted(
 
 
 def test_replicas_have_one_audit(visitor: Visitor, connection: Connection, every_state: Queue) -> None:
-    """What was done by one dashboard is on the page of another, the newest first."""
+    """The actions on one dashboard are on the page of another, the newest first."""
     act(visitor, "pause", confirmed="yes")
     act(visitor, "resume")
     other = create_app(Inspector(connection)).test_client()

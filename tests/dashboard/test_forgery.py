@@ -126,7 +126,7 @@ def test_no_link_or_image_acts(victim: Visitor, connection: Connection, method: 
 
 @pytest.mark.parametrize("action", ACTIONS)
 def test_a_viewer_may_not_repair(app: Flask, connection: Connection, action: str, every_state: Queue) -> None:
-    """Each action of who has the role viewer is refused, and nothing changes."""
+    """Each action of a user with the role viewer is refused, and nothing changes."""
     bob = Visitor(app)
     bob.log_in("bob")
     before = connection.pipeline(CHANGEABLE)

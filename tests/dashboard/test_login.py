@@ -230,7 +230,7 @@ def test_a_flood_does_not_lock_out_a_known_browser(app: Flask) -> None:
 
 
 def test_a_browser_is_unknown_once_its_user_cannot_log_in(app: Flask, users: Path) -> None:
-    """Who was removed, and kept many such cookies, tries passwords at the pace of all: each costs a core."""
+    """A removed user with many such cookies tries passwords at the pace of all: each costs a core."""
     known, flood = Visitor(app), Visitor(app)
     known.log_in("bob")
     known.post("/logout")
@@ -299,7 +299,7 @@ def copied(visitor: Visitor, app: Flask) -> Visitor:
 
 
 def test_a_session_ends_in_every_replica(connection: Connection, users: Path) -> None:
-    """Who logs out is out in each process with the same secret, as long as a cookie lasts."""
+    """A user who logs out is out in each process with the same secret, as long as a cookie lasts."""
     policy = AccessPolicy(users=Users(users), secret=b"sixteen bytes or more")
     first, second = (create_app(Inspector(connection), policy) for _ in range(2))
     visitor, other = Visitor(first), Visitor(first)
@@ -412,7 +412,7 @@ def test_a_path_of_ours_is_led_to(path: str) -> None:
     ],
 )
 def test_a_login_redirects_to_no_other_site(app: Flask, elsewhere: str | None) -> None:
-    """What would leave this server is not followed: neither from the link to the form nor from the form."""
+    """A target outside of this server is followed neither from the link to the form nor from the form."""
     assert local_path(elsewhere) is None
     visitor = Visitor(app)
     assert visitor.log_in("ada", next=elsewhere or "").location == "/"
@@ -461,7 +461,7 @@ def test_only_a_trusted_proxy_names_the_user(behind_proxy: Flask, peer: str) -> 
 
 
 def test_logins_are_in_the_log(app: Flask, caplog: pytest.LogCaptureFixture) -> None:
-    """Who came and went, and who failed, from where; what is no user's name may be a password, and is not."""
+    """Logins, logouts and failures; an unknown name may be a password, and is left out."""
     visitor = Visitor(app)
     with caplog.at_level(logging.INFO, logger="distq.dashboard.audit"):
         visitor.log_in("my secret")

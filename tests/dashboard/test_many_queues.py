@@ -84,7 +84,7 @@ def test_a_page_asks_for_its_own_queues_alone(
 
 @pytest.mark.parametrize("path", OVERVIEWS)
 def test_few_queues_have_no_pager(browser: FlaskClient, every_state: Queue, path: str) -> None:
-    """What fits a page is shown as ever."""
+    """Queues that fit a page are shown as ever."""
     page = read(browser, path)
     assert _links(page) == {}
     assert 'id="match"' not in browser.get(path).text

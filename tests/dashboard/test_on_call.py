@@ -191,7 +191,7 @@ def site(page: str) -> Iterator[str]:
 def test_another_sites_page_gets_nowhere(
     window: Browser, guarded: str, troubled: Queue, connection: Connection
 ) -> None:
-    """Who is logged in opens a page elsewhere: it can neither act, read nor frame; its link works as any."""
+    """A logged-in user opens a page elsewhere: it can neither act, read nor frame; its link works as any."""
     window.size(1300)
     window.open(f"{guarded}/login?next=/distq/queues/foos")
     log_in(window)

@@ -285,7 +285,7 @@ def test_informers_show_the_leader(browser: FlaskClient, connection: Connection,
 def test_informers_show_their_term_and_their_last_error(
     browser: FlaskClient, connection: Connection, queue: Queue
 ) -> None:
-    """What still fails says since when, what works again how long ago it failed."""
+    """A lasting error has the time since when it lasts, a past one the time of the failure."""
     queue.add("a")
     now = connection.now()
     about = {"leader": "ada", "led_since": now - 3700, "error": "<b>forbidden</b>", "error_at": now - 7300}
@@ -354,7 +354,7 @@ def test_an_unknown_name_is_not_found(browser: FlaskClient, queue: Queue, path: 
 
 
 def test_an_answer_to_the_script_is_a_line_of_text(offline: FlaskClient) -> None:
-    """The script shows the error above what it has; who opens the page gets it as a page."""
+    """The script shows the error above its table; a user who opens the page gets the error as a page."""
     wants_page = {"Accept": "text/html"}
     answers: list[TestResponse] = [
         offline.get("/", headers={**wants_page, "X-Live": "1"}),

@@ -107,7 +107,7 @@ def test_an_unknown_name_costs_as_much_as_a_wrong_password(
 
 
 def test_the_hash_of_another_user_lets_no_user_in(tmp_path: Path) -> None:
-    """What is hashed for its time alone opens nothing: a password counts for its own name only."""
+    """A hash that is computed for its time alone opens nothing: a password counts for its own name only."""
     hashed = hash_password("correct horse")
     dear = hash_password("another").replace("scrypt:32768:8:1", "scrypt:65536:8:1")
     users = Users(file_of(tmp_path, f"ada:operator:{hashed}", f"bob:viewer:{dear}", "proxied:viewer"))
@@ -155,7 +155,7 @@ def test_a_file_that_says_nothing_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_file_is_read_again_when_it_changes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Who is taken out is out at once; a file that cannot be read changes nothing, and is logged."""
+    """A user who is taken out is out at once; a file that cannot be read changes nothing, and is logged."""
     path = file_of(tmp_path, f"ada:operator:{UNMATCHED_HASH}", f"bob:viewer:{UNMATCHED_HASH}")
     users = Users(path)
     before = users.mark("ada")

@@ -1,7 +1,7 @@
-"""What runs the commands of the pages for those who operate a fleet, and compares what they print.
+"""Runs the commands of the pages for operators of a fleet, and compares their output.
 
-A page's ``$`` lines run on a queue like the page's; what differs from one machine to another (names, ages,
-addresses) is not compared.
+A page's ``$`` lines run on a queue like the page's; texts that differ from one machine to another (names,
+ages, addresses) are not compared.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Who follows the pages: in a directory with the files that they show, with a sandbox at hand."""
+"""A reader who follows the pages: in a directory with the files that they show, with a sandbox at hand."""
 
 import os
 import re

@@ -61,7 +61,7 @@ def test_a_picture_is_there_in_light_and_dark_and_said_in_words() -> None:
 
 
 def test_paths_and_commands_in_the_text_exist() -> None:
-    """What is written as a path or a command of distq is one."""
+    """A text that looks like a path or a command of distq is one."""
     for page in PAGES:
         for path in re.findall(r"`((?:distq|examples|tests|workers|lua)/[\w/.]+)`", page.prose):
             assert any((base / path).exists() for base in (ROOT, ROOT / "distq" / "redisio")), (page, path)
@@ -70,7 +70,7 @@ def test_paths_and_commands_in_the_text_exist() -> None:
 
 
 def test_dotted_names_in_the_text_exist() -> None:
-    """What is written as a module of distq, or as a name in one, is there."""
+    """A text that looks like a module of distq, or like a name in one, exists."""
     for page in PAGES:
         for name in re.findall(r"`(distq(?:\.\w+)+)\b(?!/)", page.prose):
             resolve_name(name)  # raises where there is none

@@ -160,7 +160,7 @@ def test_a_change_reaches_all_copies(play: Callable[..., Play]) -> None:
 
 
 def test_a_changed_pattern_moves_copies(play: Callable[..., Play]) -> None:
-    """What no longer matches loses its copy."""
+    """A namespace that no longer matches loses its copy."""
     some = play().begin("a", "b", "c")
     some.change(matchNamespace=[f"{some.name}-[bc]"], avoidNamespaces=[f"{some.name}-c"])
     assert some.where() == {"b"}

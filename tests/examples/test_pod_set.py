@@ -139,7 +139,7 @@ def test_the_number_of_pods_follows(play: Play) -> None:
 
 @ON_THE_EMULATOR
 def test_a_pod_that_is_deleted_or_ends_is_replaced(play: Play) -> None:
-    """What ended is left to whom it may concern, and counts no longer."""
+    """A pod that ended is left in place, and counts no longer."""
     play.begin()
     one, other = play.own().values()
     kubelet.delete(play.client, one)
@@ -152,7 +152,7 @@ def test_a_pod_that_is_deleted_or_ends_is_replaced(play: Play) -> None:
 
 @ON_THE_EMULATOR
 def test_the_least_useful_pod_is_given_up_first(play: Play) -> None:
-    """What is not ready goes before what is, what costs less before what costs more."""
+    """Unready pods go before ready ones, and cheap ones before costly ones."""
     play.begin(replicas=4)
     pending, unready, cheap, costly = play.own().values()
     for pod in (unready, cheap, costly):

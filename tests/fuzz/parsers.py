@@ -346,7 +346,7 @@ def users_file(data: bytes) -> None:
 
 @parser
 def proxy_headers(data: bytes) -> None:
-    """Read what a proxy says of a request: its own address, for whom, over what, who."""
+    """Read a proxy's words about a request: its own address, the client's, the protocol, the user."""
     peer, for_whom, over, who = (part.decode("latin-1") for part in parts_of(data, 4))
     environ = {"REMOTE_ADDR": peer, "HTTP_X_FORWARDED_FOR": for_whom, "HTTP_X_FORWARDED_PROTO": over}
     environ |= {"HTTP_X_USER": who, "wsgi.url_scheme": "http"}

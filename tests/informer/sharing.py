@@ -1,4 +1,4 @@
-"""What tests of shared lists and watches share: a resource that notes its open watches, and who reads one."""
+"""Shared by tests of lists and watches: a resource that notes its open watches, and a reader of one."""
 
 import threading
 from collections.abc import Iterator

@@ -71,7 +71,7 @@ def test_two_deletions_are_one_and_the_state_that_was_seen_wins(fifo: DeltaFIFO,
 
 @pytest.mark.conformance("DF-04")
 def test_a_deletion_of_an_unknown_object_is_ignored(fifo: DeltaFIFO, known: Indexer) -> None:
-    """What neither the queue nor the consumer has cannot be deleted."""
+    """An object that neither the queue nor the consumer has cannot be deleted."""
     fifo.delete(stored("gone", 5))
     assert len(fifo) == 0
     known.add(pod("there", 1))

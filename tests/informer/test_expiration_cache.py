@@ -15,7 +15,7 @@ def clock() -> FakeClock:
 
 @pytest.mark.conformance("EX-01")
 def test_an_object_expires_when_it_is_older_than_the_ttl(clock: FakeClock) -> None:
-    """At the ttl it is still there, beyond it is gone for those who look."""
+    """At the ttl it is still there, after it a look does not find it."""
     cache = ExpirationCache(10, clock=clock)
     cache.add(pod("a", 1))
     clock.step(10)

@@ -1,4 +1,4 @@
-"""Informers that are shared and run together, and who waits for their caches."""
+"""Informers that are shared and run together, and callers that wait for their caches."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -92,7 +92,7 @@ def test_a_factory_refuses_a_text_that_is_no_resource(make: Make) -> None:
 
 
 def test_an_informer_that_was_refused_does_not_run(make: Make, source: FakeListWatch) -> None:
-    """Who got an error has no informer, and the API server is not asked for one."""
+    """A caller that got an error has no informer, and the API server is not asked for one."""
     factory = make()
     with pytest.raises(ConfigError, match="indexer conflict: namespace"):
         factory.for_resource("v1/Pod", indexers={"namespace": lambda _: []})
@@ -140,7 +140,7 @@ def test_an_informer_has_one_transform_and_one_error_handler(make: Make, source:
 
 
 def test_only_started_informers_are_waited_for(make: Make) -> None:
-    """What is asked for later runs, and is waited for, after the next start."""
+    """An informer that is asked for later runs, and is waited for, after the next start."""
     factory = make()
     factory.for_resource("v1/Pod")
     factory.start()

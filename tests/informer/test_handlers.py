@@ -46,7 +46,7 @@ def test_a_late_handler_gets_everything_first(source: FakeListWatch, make: Start
 def test_a_handler_that_is_added_while_another_holds_the_informer_up_gets_each_object_once(
     source: FakeListWatch, make: Start, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is in the cache by then is not delivered again as news."""
+    """Objects that are in the cache by then are not delivered again as news."""
     monkeypatch.setattr(registration, "CAPACITY", 1)
     informer, slow, late = make(), Notes(), Notes()
     informer.add_event_handler(slow)

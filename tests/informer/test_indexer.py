@@ -131,7 +131,7 @@ def test_an_index_function_that_returns_one_text_fails(indexer: Indexer) -> None
 
 
 def test_an_index_function_may_change_its_mind() -> None:
-    """What was deleted is found nowhere, also where the function no longer says where it was."""
+    """A deleted object is found nowhere, also if the function no longer returns its old values."""
     values = ["old"]
     indexer = Indexer({"mood": lambda _: values})
     indexer.add(pod("a", 1))

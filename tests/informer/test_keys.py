@@ -17,7 +17,7 @@ def test_the_key_is_namespace_and_name() -> None:
 
 @pytest.mark.conformance("KF-03")
 def test_a_key_is_split_into_namespace_and_name() -> None:
-    """What no informer makes is refused."""
+    """A key that no informer makes is refused."""
     assert split_meta_namespace_key("dev/a") == ("dev", "a")
     assert split_meta_namespace_key("node-1") == ("", "node-1")
     for bad in ("", "a/b/c", "/a", "a/"):

@@ -69,7 +69,7 @@ def test_a_list_asks_for_the_newest_state(asking: Asking, namespace: str) -> Non
 
 @pytest.mark.conformance("RF-16")
 def test_an_event_of_an_unknown_type_is_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    """What follows it is handed over."""
+    """The next events are handed over."""
     source, sink = FakeListWatch(), Recorder()
     with running(source, sink):
         eventually(sink.noted("end", "connected"))

@@ -73,7 +73,7 @@ class Writer:
 
 
 class Pair:
-    """Both informers, and who writes what they follow."""
+    """Both informers, and the writer of the objects that they follow."""
 
     def __init__(self, original: OriginalInformer, informer: SharedInformer, writer: Writer) -> None:
         self.notes = Notes()

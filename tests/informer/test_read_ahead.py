@@ -42,7 +42,7 @@ def test_a_line_is_handed_over_when_it_comes() -> None:
 
 
 def test_the_error_comes_after_the_lines_before_it() -> None:
-    """What was read before the connection broke still counts."""
+    """Lines that were read before the connection broke still count."""
 
     def lines() -> Iterator[bytes]:
         yield b"a"

@@ -111,7 +111,7 @@ def test_events_that_follow_each_other_travel_together(monkeypatch: pytest.Monke
 
 
 def test_resumes_from_a_position_without_a_list(client: RecordingClient, namespace: str) -> None:
-    """What happened since the position comes in order; deletions bring the last state."""
+    """The events since the position come in order; deletions bring the last state."""
     created = client.create(config_map(namespace, "a", color="red"))
     position = created["metadata"]["resourceVersion"]
     client.update({**created, "data": {"color": "green"}})
@@ -270,7 +270,7 @@ def test_a_resource_that_disappears_is_followed_again(
 def test_a_resource_that_comes_again_under_other_paths_is_followed(
     api_server: ApiServer, client: RecordingClient, namespace: str
 ) -> None:
-    """What was learnt of a CRD does not outlive it: the next one may have another plural."""
+    """Facts that were learnt of a CRD do not outlive it: the next one may have another plural."""
     admin, group, sink = api_server.client(), f"{namespace}.example.com", Recorder()
     renamed = custom_resource(group)
     renamed["metadata"]["name"] = f"gadgets.{group}"

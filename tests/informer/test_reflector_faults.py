@@ -25,7 +25,7 @@ def config_maps(client: RecordingClient, namespace: str) -> ListWatch:
 def test_a_broken_connection_is_replaced_and_nothing_is_lost(
     client: RecordingClient, proxied: RecordingClient, proxy: TcpProxy, namespace: str, mode: Mode
 ) -> None:
-    """What happens while nothing can be reached comes as soon as it can be, once."""
+    """Changes during the interruption come as soon as the server can be reached, once."""
     clock, sink = FakeClock(), Recorder()
     with running(config_maps(proxied, namespace), sink, clock):
         eventually(sink.noted("connected"))

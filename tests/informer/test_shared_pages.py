@@ -186,7 +186,7 @@ def test_a_page_under_way_is_waited_for(
 def test_some_pages_are_kept_while_any_stream_lists(
     resource: Paged, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who is a little late gets them, who is later asks for itself; in the end none is kept."""
+    """A stream that is a little late gets them, a later one asks for itself; in the end none is kept."""
     monkeypatch.setattr(shared_listwatch, "KEPT", 4)
     following(*members)
     members[1].page()

@@ -136,7 +136,7 @@ def test_an_error_event_goes_to_all_streams_that_follow(
 def test_no_stream_joins_a_watch_with_a_bad_line(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
-    """Who comes back after it asks the API server, and does not meet the same line in the log again."""
+    """A stream that comes back after it asks the API server, and does not get the line in the log again."""
     with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
         resource.send(GARBAGE)
         assert first.has("bad")
@@ -253,7 +253,7 @@ def test_a_stream_that_had_all_of_a_watch_that_ended_opens_the_next_one_for_all(
 def test_no_stream_joins_a_watch_that_begins_behind_its_version(
     resource: Resource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the log dropped what one asks for while it waited to ask: who has less than that is sent back."""
+    """The log may drop lines while a stream waits to ask: a stream behind them is sent back."""
     monkeypatch.setattr(shared_watch, "WATCH_LINES", 3)
     monkeypatch.setattr(shared_watch, "AT_ONCE", 1)
     shared = SharedWatch(resource)
@@ -282,7 +282,7 @@ def test_lines_that_come_faster_than_any_stream_reads_wait(
     value: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As a backlog after a change of leaders: the quickest is never sent back, nor who is near it."""
+    """As a backlog after a change of leaders: the quickest is never sent back, nor one near it."""
     monkeypatch.setattr(shared_watch, bound, value)
     monkeypatch.setattr(shared_watch, "AT_ONCE", 1)
     with Reader(members[0], "4") as first, Reader(members[1], "4") as second:
@@ -346,7 +346,7 @@ def test_the_log_has_its_newest_line_of_any_length(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_log_covers_all_after_the_last_line_that_it_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who has that line has missed nothing; by numbers, not by text."""
+    """A stream that has that line has missed nothing; by numbers, not by text."""
     monkeypatch.setattr(shared_watch, "WATCH_LINES", 1)
     log = WatchLog("4")
     for version in 9, 10:
@@ -393,7 +393,7 @@ def test_a_streamed_list_is_not_shared(
 def test_one_question_is_under_way_at_a_time(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher]
 ) -> None:
-    """Who comes while another opens the watch waits for that, and joins."""
+    """A stream that comes while another opens the watch waits for that, and joins."""
     resource.answering.clear()
     readers: list[Reader] = []
     threads = [

@@ -159,7 +159,7 @@ def test_only_the_managed_fields_of_the_metadata_are_cut_out(
     ],
 )
 def test_managed_fields_between_spaces_are_cut_out(metadata: bytes) -> None:
-    """What is left is JSON, wherever the commas are."""
+    """The rest is JSON, wherever the commas are."""
     written = b'{"type":"ADDED","object":{"metadata":' + metadata + b"}}"
     stored = store_raw(decode_event(written, POD).object, strip_managed_fields)
     assert stored.decode()["metadata"] == {"name": "web", "resourceVersion": "7"}

@@ -333,7 +333,7 @@ def test_resume_wakes_one_consumer_and_pause_leaves_no_token(
 def test_a_consumer_that_waits_is_woken_by_the_resume(
     connection: Connection, inspector: Inspector, state: str
 ) -> None:
-    """It sleeps until long after; who resumes ends that, also where only a due time has to be covered."""
+    """It sleeps until long after; a resume ends that, also where only a due time has to be covered."""
     queues = [_queue(connection) for _ in range(3)]
     claimed: list[str] = []
 
@@ -361,7 +361,7 @@ def test_a_consumer_that_waits_is_woken_by_the_resume(
 
 
 def test_park_takes_ready_and_delayed_items_out(connection: Connection, inspector: Inspector) -> None:
-    """They are dead with the operator's words and their failure count; who is held or dead is left alone."""
+    """They are dead with the operator's words and their failure count; held and dead ones are left alone."""
     queue = _queue(connection, rate_limiter=ItemExponentialFailureRateLimiter(1000.0, 1000.0))
     queue.add("failing", "dead", "held")
     queue.settle(queue.get(), RuntimeError("no luck"))
@@ -426,7 +426,7 @@ def test_requeue_of_a_held_item_that_comes_later_makes_it_dirty(
 
 @pytest.mark.conformance("RD-10")
 def test_delete_takes_the_failures_too(connection: Connection, inspector: Inspector) -> None:
-    """Who adds the key again begins anew; the record of a claim that goes on is its worker's."""
+    """An add of the key begins anew; the record of a claim that goes on is its worker's."""
     queue = _queue(connection)
     for outcome in (TerminalError("no"), RuntimeError("no luck")):
         queue.add("dead" if isinstance(outcome, TerminalError) else "held")

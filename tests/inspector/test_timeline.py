@@ -158,7 +158,7 @@ def test_a_story_says_why_a_commit_was_refused(play: Play) -> None:
 
 
 def test_a_story_says_when_the_queue_was_paused_and_the_trace_switched(play: Play) -> None:
-    """What was done to the queue, and not the names of scripts."""
+    """The actions on the queue, and not the names of scripts."""
     play.inspector.pause("foos")
     play.inspector.resume("foos")
     play.inspector.trace_off("foos")

@@ -109,7 +109,7 @@ class Contest:
         assert drift < 0.001, f"the wall clock was set by {drift:.3f} s meanwhile: run it again"
 
     def _enter(self, kind: Kind, leads: Kind | None = None) -> Competitor:
-        """Let a competitor come, and wait until it knows who leads."""
+        """Let a competitor come, and wait until it knows the leader."""
         competitor = Competitor(
             kind,
             f"{kind}-{next(self._names)}",

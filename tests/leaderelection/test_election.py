@@ -1,4 +1,4 @@
-"""Who leads, and from when to when; on real API servers, with time that the tests let pass."""
+"""The leader, and the start and end of its term; on real API servers, with time that the tests let pass."""
 
 import threading
 from collections.abc import Iterator

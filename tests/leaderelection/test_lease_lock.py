@@ -182,7 +182,7 @@ def test_two_cannot_take_a_record_without_times(lock: LeaseLock, client: Client,
 
 
 def test_a_deleted_lease_is_not_updated_into_being(lock: LeaseLock, client: Client, namespace: str) -> None:
-    """The API server would create it; who sees the deletion first decides."""
+    """The API server would create it; the candidate that sees the deletion first decides."""
     lock.create(RECORD, timeout=5)
     client.delete(LEASES, f"{namespace}/{LEASE}")
     with pytest.raises(Conflict):

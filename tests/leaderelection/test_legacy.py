@@ -214,7 +214,7 @@ def test_the_record_of_two_locks_together() -> None:
 
 @pytest.mark.conformance("LK-04")
 def test_the_lease_is_created_beside_an_old_lock() -> None:
-    """At the first write of who finds only the old one; a Lease that came meanwhile is not replaced."""
+    """At the first write of a candidate that finds only the old one; a new Lease is not replaced."""
     old, new = FakeLock("ada"), FakeLock("ada")
     lock = MultiLock(old, new)
     old.record = replace(RECORD, holder_identity="")

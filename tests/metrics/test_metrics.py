@@ -305,7 +305,7 @@ def test_metrics_are_known_from_the_start(scene: Scene) -> None:
 
 
 def test_an_unreachable_redis_is_reported_and_nothing_else() -> None:
-    """What cannot be known is left out, not guessed."""
+    """A value that cannot be known is left out, not guessed."""
     queue = Queue("foos", "redis://127.0.0.1:1")
     assert QueueGauges(queue)() == [(REDIS_UP, NAME, 0.0)]
 

@@ -140,7 +140,7 @@ def test_redis_keeps_and_never_evicts() -> None:
 
 
 def test_services_come_back_and_end_in_peace() -> None:
-    """What stops too early is started again, and SIGKILL leaves more than the grace period."""
+    """A service that stops too early is started again, and SIGKILL leaves more than the grace period."""
     for service in SERVICES.values():
         assert service["restart"] == "unless-stopped"
         assert float(service["stop_grace_period"].removesuffix("s")) > Settings().grace_period

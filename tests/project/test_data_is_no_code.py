@@ -76,7 +76,7 @@ def test_data_is_never_code() -> None:
     ],
 )
 def test_an_offence_is_seen(line: str) -> None:
-    """What would let data run is found, however it is spelt."""
+    """Code that would let data run is found in every spelling."""
     assert list(offences(ast.parse(line)))
 
 

@@ -123,7 +123,7 @@ def test_each_service_runs_in_the_image_and_does_its_work(image: Image, connecti
 
 
 def test_no_file_is_the_users_own(image: Image, connection: Connection) -> None:
-    """Who takes over a process can change neither its programs nor your controllers."""
+    """An attacker who takes over a process can change neither its programs nor your controllers."""
     found = image.command(
         ["find", "/srv", "/venv", "!", "-type", "l", "(", "-user", "1000", "-o", "-perm", "-o+w", ")"], {}
     )

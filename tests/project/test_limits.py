@@ -112,7 +112,7 @@ def test_each_bound_has_a_text() -> None:
 
 @pytest.mark.parametrize("package", ["redisio", "workqueue", "informer", "controller", "client", "inspector"])
 def test_no_bound_of_a_step_is_elsewhere(package: str) -> None:
-    """What bounds a step or the memory of a process is named with all others; what bounds less is known."""
+    """A bound of a step or of a process's memory is named with all others; smaller bounds are known."""
     folder = ROOT / "distq"
     found = {
         str(path.relative_to(folder)): names

@@ -79,7 +79,7 @@ def test_tests_that_are_left_out_are_one_line_a_part(tmp_path: Path) -> None:
 
 
 def test_ci_leaves_nothing_out(tmp_path: Path) -> None:
-    """What is missing fails, and what is slow runs."""
+    """A missing part is a failure, and slow tests run."""
     assert "4 failed, 2 passed" in run(tmp_path, "suite", CI="true")[-1]
 
 

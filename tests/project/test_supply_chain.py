@@ -129,7 +129,7 @@ def test_containers_are_bounded() -> None:
 def test_an_index_without_data_is_not_taken_for_good_news(
     tmp_path: Path, answer: list[object], status: int, says: str
 ) -> None:
-    """What was not asked about is said, and is a status of its own."""
+    """A package that was not asked about is reported, and is a status of its own."""
     (tmp_path / ".ci").mkdir()
     script = tmp_path / ".ci" / "advisories"
     script.write_bytes((ROOT / ".ci" / "advisories").read_bytes())

@@ -70,7 +70,7 @@ def past(connection: Connection) -> Past:
 
 
 def test_a_sample_has_the_numbers_of_the_queue(past: Past) -> None:
-    """As the Inspector counts them; who waited longest; paused or not."""
+    """As the Inspector counts them; the longest wait; paused or not."""
     past.queue.run("pause")
     past.beat(30)
     (sample,) = past.samples()
@@ -260,7 +260,7 @@ def test_a_history_that_is_spoilt_stops_nothing(past: Past, spoil: Callable[[Pas
 
 
 def test_spoilt_durations_cost_no_sample(past: Past) -> None:
-    """What is kept of them, or what a process says: the counts beside them stay, and the next are right."""
+    """In the stored ones, or in a process's report: the counts beside them stay, and the next are right."""
     long = b"a1" * 10_000
     for text in (
         *TEXTS,

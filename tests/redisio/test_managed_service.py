@@ -36,7 +36,7 @@ def blocked_clients(server: EmbeddedValkey) -> int:
 
 
 def test_a_queue_lives_there(managed: EmbeddedValkey) -> None:
-    """Scripts are sent whole, once a call; who waits is woken by a token, and by an interrupt."""
+    """Scripts are sent whole, once a call; a worker that waits is woken by a token, and by an interrupt."""
     connection = Connection(managed.url)
     queue = Queue("foos", connection)
     got: list[str] = []

@@ -295,7 +295,7 @@ def test_bad_names_and_batches_are_refused(scene: Scene) -> None:
 
 
 def test_deletions_fit_beside_as_many_bytes_as_objects_may_have(scene: Scene) -> None:
-    """Who collects a commit counts the bytes of objects: one that is full of them takes deletions, too."""
+    """A commit counts the bytes of its objects: one that is full of them takes deletions, too."""
     full = [CachedObject(f"o/{n}", "105", b"x" * (CACHED_LIMIT - 30)) for n in range(4)]
     left = CACHED_BYTES - sum(obj.size for obj in full)
     full += [CachedObject("o/last", "105", b"x" * (left - len("o/last") - len("105\nall105\n")))]

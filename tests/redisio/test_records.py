@@ -119,7 +119,7 @@ def test_streams_are_read() -> None:
 
 @given(st.text(max_size=600))
 def test_a_key_is_valid_or_refused(key: str) -> None:
-    """What is accepted is UTF-8 of 1 to 1024 bytes without control characters, and comes back as it was."""
+    """An accepted key is UTF-8 of 1 to 1024 bytes without control characters, and comes back as it was."""
     try:
         valid = validate_key(key)
     except InvalidKey:
@@ -167,6 +167,6 @@ def test_good_queue_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "-a", ".a", "a b", "a}b", "{a}", "ü", "x" * 64, "a\n", None])
 def test_bad_queue_names(name: object) -> None:
-    """What could not be a key, a file or a label."""
+    """Names that could not be a key, a file or a label."""
     with pytest.raises(InvalidQueueName, match="bad queue name"):
         validate_queue_name(name)  # type: ignore[arg-type]  # the point of the test

@@ -340,7 +340,7 @@ def test_an_attacker_with_a_roles_password_gets_no_further(
 def test_a_user_that_does_not_work_deletes_nothing_whole(
     role: str, logged_in: LoggedIn, connection: Connection
 ) -> None:
-    """A producer makes no queue, nor its name, disappear by one command; who looks changes nothing at all."""
+    """A producer makes no queue, nor its name, disappear by one command; a reader changes nothing at all."""
     connection.execute("HSET", "blue:queues", "foos", 1)
     limited = logged_in(role)
     for command in ("DEL blue:queues", "HDEL blue:queues foos", "HSET blue:election:x version 1", "DEL {}"):

@@ -203,7 +203,7 @@ def test_the_sentinels_login_is_their_own() -> None:
 
 
 def test_a_sleeper_finds_the_next_primary(settled: Sentinels) -> None:
-    """Who waits for work at the moment of a failover gets what is added after it."""
+    """A worker that waits at the moment of a failover gets the items that are added after it."""
     connection, producer = Connection(settled.url), Connection(settled.url)
     queue = Queue("foos", connection)
     got: list[str] = []

@@ -1,4 +1,4 @@
-"""What is no primary with its slots is refused at the start, by its name; a demoted one is left."""
+"""A server that is no primary with its slots is refused at the start, by its name; a demoted one is left."""
 
 import random
 import socket

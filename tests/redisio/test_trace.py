@@ -146,7 +146,7 @@ def test_a_trace_that_cannot_be_written_ends(store: QueueStore) -> None:
 
 
 def test_full_memory_ends_no_work(populated: Populated) -> None:
-    """What may be done then is done, traced or not."""
+    """Work that is possible then is done, traced or not."""
     inputs = populated.inputs("turn")
     populated.connection.execute("CONFIG", "SET", "maxmemory", 1)
     try:

@@ -54,7 +54,7 @@ def test_create_refuses_an_object_that_exists(api: Api, namespace: str, config_m
 def test_create_refuses_bad_objects(
     api: Api, config_maps: str, metadata: dict[str, object], code: int, message: str
 ) -> None:
-    """What breaks a rule is refused with the real code and words."""
+    """An object that breaks a rule is refused with the real code and words."""
     status = api.refused("POST", config_maps, config_map("web", metadata=metadata))
     assert status["code"] == code
     assert message in status["message"]

@@ -1,4 +1,4 @@
-"""A user's tests find the ``sandbox`` fixture; who does not ask for it does not notice that it is there."""
+"""A user's tests find the ``sandbox`` fixture; tests that do not ask for it do not notice it."""
 
 import os
 import subprocess

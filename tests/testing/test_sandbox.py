@@ -356,7 +356,7 @@ def test_a_run_ends_when_its_lease_is_released_also_late(
 def test_reconciles_begin_when_caches_are_in_step_also_after_a_long_election(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is pending as a run begins would else be reconciled by what the run before knew."""
+    """Items that are pending as a run begins would else be reconciled with the cache of the run before."""
     queue, seen = Queue("family", sandbox.redis), list[int]()
 
     def count(_: Request) -> None:
@@ -387,7 +387,7 @@ def test_reconciles_begin_when_caches_are_in_step_also_after_a_long_election(
 
 
 def test_a_failure_is_not_hidden_by_the_end_of_its_run(sandbox: Sandbox) -> None:
-    """What on_stop raises beside it is a note."""
+    """An error of on_stop beside it is a note."""
 
     def fail(request: Request) -> None:
         raise KeyError("spec")
@@ -413,7 +413,7 @@ def test_a_worker_without_watches_runs_too(sandbox: Sandbox) -> None:
 
 
 def test_apply_takes_paths_texts_and_objects(sandbox: Sandbox, tmp_path: Path) -> None:
-    """What is there is changed, what names no namespace goes to default, new kinds are known at once."""
+    """Present objects are changed, objects without a namespace go to default, new kinds are known at once."""
     path = tmp_path / "crd.yaml"
     path.write_text(FOO_DEFINITION)
     foo = {

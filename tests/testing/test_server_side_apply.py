@@ -89,7 +89,7 @@ def test_a_field_that_a_manager_leaves_out_goes_unless_another_has_it(ada: Appli
 
 
 def test_a_status_has_managers_of_its_own(twins: Twins, gadgets: str, ada: Applier, bob: Applier) -> None:
-    """Who patches it is named with the subresource."""
+    """A client that patches it is named with the subresource."""
     ada.apply(replicas=2)
     ada.apply_status(phase="Ready")
     assert conflicts(bob.apply_status(phase="Pending")) == [".status.phase"]

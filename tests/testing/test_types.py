@@ -70,7 +70,7 @@ def test_values_of_the_wrong_type_are_refused(
     ],
 )
 def test_secrets_hold_texts_in_base64(api: Api, namespace: str, fields: Answer, problem: str) -> None:
-    """What is plain goes to stringData, and is text."""
+    """Plain text goes to stringData, and is text."""
     refused = api.refused("POST", f"/api/v1/namespaces/{namespace}/secrets", secret(**fields))
     assert (refused["code"], refused["message"]) == (400, UNDECODABLE.format("Secret", problem))
 

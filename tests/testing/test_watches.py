@@ -55,7 +55,7 @@ def test_a_watch_is_asked_for_in_many_ways(
 
 @pytest.mark.parametrize("text", ["false", "False", "0"])
 def test_a_watch_that_is_declined_is_a_list(api: Api, config_maps: str, text: str) -> None:
-    """What says no is no."""
+    """A value that says no is no."""
     assert api.get(config_maps, watch=text)["kind"] == "ConfigMapList"
 
 
@@ -190,7 +190,7 @@ def test_contradictory_watches_are_invalid(api: Api, config_maps: str, query: di
 
 
 def test_a_watch_from_no_version_at_all_is_an_internal_error(api: Api, config_maps: str) -> None:
-    """What is no number is 500, unlike in a list."""
+    """A value that is no number is 500, unlike in a list."""
     assert api.refused("GET", config_maps, watch="true", resourceVersion="abc")["code"] == 500
 
 

@@ -134,7 +134,7 @@ class Kubernetes:
         self.let_go(VOLUME, pv_name(claim))
 
     def delete(self, claim: Object) -> None:
-        """Delete the claim, as a user does, whom no pod hinders."""
+        """Delete the claim, as a user does when no pod uses it."""
         self._client.delete(CLAIM, key_of(claim))
         self.let_go(CLAIM, key_of(claim))
 

@@ -53,7 +53,7 @@ def test_pods_of_any_user_may_write(tmp_path: Path) -> None:
 
 
 def test_asked_again_it_does_no_harm(tmp_path: Path) -> None:
-    """What is in a directory that is there stays; what is gone is gone."""
+    """Files in an existing directory stay; a second deletion does nothing."""
     provisioner = HostPathProvisioner(tmp_path)
     volume = volume_of(provisioner)
     data = tmp_path / OPTIONS.pv_name / "data"

@@ -58,7 +58,7 @@ def test_a_claim_waits_for_a_provision_in_the_background(
 
 
 def test_a_claim_that_is_deleted_meanwhile_leaves_no_volume(begin: Callable[..., Play]) -> None:
-    """What goes on is followed to its end; then the volume is there, released, and deleted."""
+    """A running provision is followed to its end; then the volume is there, released, and deleted."""
     deleted = begin(rate_limiter=QUICKLY)
     claim = deleted.claim()
 
@@ -80,7 +80,7 @@ def test_a_claim_that_is_deleted_meanwhile_leaves_no_volume(begin: Callable[...,
 def test_a_storage_that_was_not_reached_changes_nothing(
     begin: Callable[..., Play], before: list[Exception], held: bool
 ) -> None:
-    """What goes on goes on, and what was not begun is not."""
+    """A running provision goes on, and none is begun."""
     unreached = begin()
     claim = unreached.claim()
     unreached.storage.outcomes += [*before, *[ProvisioningNoChange("no route")] * 5]

@@ -1,4 +1,4 @@
-"""A fleet of consumers in simulated time, on the real scripts: who is woken when, and who sleeps how long.
+"""A fleet of consumers in simulated time, on the real scripts: which one is woken when, and sleeps how long.
 
 Consumers are what a handle is between its turns: one pop on the wake list, one timer, some free
 slots. Nothing really sleeps, so two thousand of them spend an hour within seconds, and always

@@ -33,7 +33,7 @@ from tests.workqueue.draws import (
 from tests.workqueue.players import MAX_RETRIES, SECOND, Batch, Kind, Players
 
 LONG = "long"
-"""The Hypothesis profile of who has the time (``--hypothesis-profile=long``)."""
+"""The Hypothesis profile for long runs (``--hypothesis-profile=long``)."""
 settings.register_profile(LONG)
 
 

@@ -14,7 +14,7 @@ from tests.workqueue.redis_state import RedisState, answer_of
 
 STREAM = "pods"
 _AT_ONCE = 1000
-"""The wait of who is to come back at once, since more is due than one turn promotes."""
+"""The wait of a session that has to come back at once, since more is due than one turn promotes."""
 
 
 class SideBySide:
@@ -264,7 +264,7 @@ class SideBySide:
         return 2 * max(1_000_000, 100_000 * len(self.state.sessions.all)) - 750_000
 
     def _check_wait(self, wait: int, found_less: bool) -> None:
-        """Who found less than asked for may sleep, no longer than the fleet polls."""
+        """Check that a session sleeps no longer than the fleet polls if it found less than it asked for."""
         assert wait > 0 if found_less else wait == 0
         assert wait <= self._longest_poll() + 1
 

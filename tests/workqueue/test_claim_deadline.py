@@ -65,7 +65,7 @@ def test_it_leaves_time_to_cancel_and_the_time_that_the_server_may_have_counted_
 def test_an_answer_after_it_was_missed_brings_no_claim_back(
     clock: SteppedClock, answer: Callable[[ClaimDeadline, float], None]
 ) -> None:
-    """Of a process that was frozen, the heartbeat may come first: before who cancels, and who begins."""
+    """In a process that was frozen, the heartbeat may come first: before a thread cancels or begins."""
     deadline = ClaimDeadline(30.0, clock)
     deadline.begin(clock.monotonic())
     before = Cancelled(deadline.period())

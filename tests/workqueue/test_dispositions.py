@@ -1,4 +1,4 @@
-"""What became of a settlement is kept until its call fetches it, which may be a repeated one."""
+"""The disposition of a settlement is kept until its call fetches it, which may be a repeated one."""
 
 import pytest
 

@@ -64,7 +64,7 @@ class TestTerminalError:
         assert inspector.item("foos", "a") is None
 
     def test_a_newer_event_keeps_the_item_alive(self, queue: Queue, inspector: Inspector) -> None:
-        """What is terminal is the state that was seen; the failure is counted."""
+        """The state that was seen is terminal, not a newer one; the failure is counted."""
         queue.add("a")
         request = queue.get(0)
         queue.add("a")
@@ -206,7 +206,7 @@ class TestCrashes:
 
 @pytest.mark.usefixtures("server_time")
 class TestErrorText:
-    """What is kept of an error."""
+    """The parts of an error that are kept."""
 
     @pytest.mark.parametrize(
         ("message", "shown"),
@@ -246,7 +246,7 @@ class TestErrorText:
         assert inspector.item("foos", "a") is None
 
     def test_a_claim_carries_no_traceback(self, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Who claims needs the count: 250 claims of failing items would be a megabyte; asked again, too."""
+        """A claim needs the count alone: tracebacks of 250 failing items would be a megabyte."""
         fail(queue, "a", raised(ValueError("x" * 10_000)))
         queue.add("a")
         replies = list[str]()

@@ -65,7 +65,7 @@ def living(connection: Connection) -> Iterator[Queue]:
 
 
 def lapsed(living: Queue, connection: Connection, key: str, record: bytes) -> None:
-    """Wait until the lapse of who held the item is in its record, which begins so."""
+    """Wait until the lapse of the item's holder is in its record, which begins so."""
 
     def is_counted() -> bool:
         living.turn([], 0)
@@ -78,7 +78,7 @@ def lapsed(living: Queue, connection: Connection, key: str, record: bytes) -> No
 def test_a_process_that_was_frozen_and_lives_on_is_no_crash(
     redis_server: EmbeddedValkey, connection: Connection, living: Queue, how: str
 ) -> None:
-    """What was counted while it was silent is taken back, and it says what happened."""
+    """Crashes that were counted while it was silent are taken back, and the log reports this."""
     living.add("a")
     holder = Holder(redis_server.url, how)
     try:

@@ -1,4 +1,4 @@
-"""A Redis that goes back to an older copy of a queue: who holds what is compared at once; on every server."""
+"""A Redis that goes back to an older copy of a queue: holders are compared at once; on every server."""
 
 from collections.abc import Callable
 from typing import Any

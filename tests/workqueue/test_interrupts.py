@@ -68,7 +68,7 @@ def slow(redis_server: EmbeddedValkey, connection: Connection) -> Iterator[Slow]
 
 
 def test_the_main_thread_lets_a_helper_call_and_others_call_themselves() -> None:
-    """What is returned is returned, what is raised is raised."""
+    """Values are returned, and exceptions are raised, as by a direct call."""
     threads = [run_apart(threading.get_ident), run_apart(threading.get_ident)]
     assert threads[0] == threads[1] != threading.get_ident()
     seen: list[bool] = []
@@ -301,7 +301,7 @@ def _handles(connection: Connection) -> list[Callable[[], Queue | MemoryQueue]]:
 
 @pytest.mark.parametrize("kind", [0, 1], ids=["redis", "memory"])
 def test_an_interrupt_anywhere_in_a_turn_leaves_nothing_behind(connection: Connection, kind: int) -> None:
-    """What was settled is settled; what was claimed is claimed by the next who asks."""
+    """Settled items are settled; claimed items are claimed by the next caller."""
     place = 0
     while True:
         place += 1

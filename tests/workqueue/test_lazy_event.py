@@ -25,7 +25,7 @@ def test_cancelled_is_an_event() -> None:
 
 
 def test_requests_do_not_share_it() -> None:
-    """What ends one claim ends no other."""
+    """The event of one claim ends no other."""
     one, other = Request("default/a"), Request("default/a")
     one.cancelled.set()
     assert one == other

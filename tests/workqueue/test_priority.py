@@ -137,7 +137,7 @@ def test_a_waiting_item_that_is_added_now_has_the_place_of_that_add(queue: Queue
 
 @pytest.mark.conformance("PQ-07", "PQ-22")
 def test_a_held_item_is_passed_over_and_costs_nothing(queue: Queue, connection: Connection) -> None:
-    """What is held is not among what is ready, however high it was added again."""
+    """A held item is not among the ready ones, even if it was added again at a high priority."""
     queue.add(*(f"held {number}" for number in range(100)), priority=9)
     held = [queue.get(0) for _ in range(100)]
     queue.add(*(request.key for request in held), priority=9)

@@ -44,7 +44,7 @@ def test_a_good_key_comes_back_as_it_was(queue: Queue, key: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "-a", "a}b", "a b", "a" * 64, "é", "a/b", 7])
 def test_a_bad_queue_name_is_refused(connection: Connection, name: Any) -> None:
-    """What could not be a Redis key, a file or a label is no queue."""
+    """A name that could not be a Redis key, a file or a label is no queue."""
     with pytest.raises(InvalidQueueName, match="bad queue name"):
         Queue(name, connection)
 

@@ -1,4 +1,4 @@
-"""Two programs on one queue: the later one looks before it claims, says who is there, and claims nothing."""
+"""Two programs on one queue: the later one looks before it claims, names the other, and claims nothing."""
 
 import json
 import logging
@@ -55,7 +55,7 @@ def claimed(queue: Queue, want: int = 1) -> list[str]:
 
 
 def test_a_program_for_something_else_is_refused_with_both_named(make: Make) -> None:
-    """It claims nothing at all; who it was that came first, and for what, is in the error."""
+    """It claims nothing at all; the error names the first program and its purpose."""
     first, second = make(CONFIG_MAPS), make(SECRETS)
     first.add("a", "b")
     assert claimed(first) == ["a"]
@@ -104,7 +104,7 @@ def test_programs_for_different_resources_conflict(ours: Purpose, theirs: Purpos
 def test_programs_for_the_same_resource_do_not_conflict(
     ours: Purpose | None, theirs: Purpose | None, make: Make
 ) -> None:
-    """Another version of the resource, a rotation of authorities, what is unknown, and who says nothing."""
+    """Another version of the resource, a rotation of authorities, unknown authorities, and no purpose."""
     first, second = make(ours), make(theirs)
     first.add("a", "b")
     assert claimed(first) == ["a"]
@@ -173,7 +173,7 @@ def test_an_informer_waits_no_longer_than_a_worker_may_be_silent(make: Make, con
 
 
 def test_an_outage_counts_as_silence_of_no_session(make: Make) -> None:
-    """Who looks first when Redis is back finds no new sign of life: there could be none."""
+    """The first to look when Redis is back finds no new sign of life: there could be none."""
     first, second = make(CONFIG_MAPS), make(SECRETS)
     first.add("a")
     first.turn([], 0)
@@ -212,7 +212,7 @@ def test_of_two_that_begin_at_once_one_goes_on(looks_first: int, make: Make) -> 
 def test_a_fleet_that_had_lapsed_waits_instead_of_ending(
     make: Make, server_time: ServerTime, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Who has worked before says so, claims nothing, and goes on by itself when the intruder is gone."""
+    """A worker that has worked before reports this, claims nothing, and goes on when the intruder is gone."""
     ours, intruder = make(CONFIG_MAPS), make(SECRETS)
     ours.add("a", "b")
     assert claimed(ours) == ["a"]
@@ -303,7 +303,7 @@ def test_other_watches_or_another_lease_are_mentioned_once(
 def test_another_queue_is_no_remedy_for_another_lease(
     make: Make, caplog: pytest.LogCaptureFixture, theirs: str, ours: str, said: str | None
 ) -> None:
-    """What watches the same is the same program: its informers compete for one Lease."""
+    """Programs that watch the same are one program: their informers compete for one Lease."""
     old, new = (make(Purpose("v1/ConfigMap", (), lease, ("For v1/ConfigMap",))) for lease in (theirs, ours))
     old.turn([], 0)
     new.add("a")

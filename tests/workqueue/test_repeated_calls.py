@@ -114,7 +114,7 @@ def test_a_custom_limiter_is_asked_about_one_failure(lossy: Unsent, lose: Lose) 
 def test_after_another_call_of_the_thread_it_is_another_failure(
     queue: Queue, lossy: Unsent, lose: Lose, between: Callable[[Queue], object]
 ) -> None:
-    """Who went on did not repeat; what was in doubt is made up for by the next turn."""
+    """A thread that went on did not repeat; the next turn makes up for the call in doubt."""
     _fails(queue, lossy, lose)
     between(queue)
     queue.add_rate_limited("a")

@@ -92,7 +92,7 @@ class TestEverywhere:
 def test_a_person_who_parks_by_hand_decides_alone(
     make_queue: MakeQueue, server_time: ServerTime, connection: Connection
 ) -> None:
-    """What is parked or requeued by hand is not revived, and what is deleted does not come back."""
+    """Items parked or requeued by hand are not revived, and deleted ones do not come back."""
     queue, inspector = make_queue(max_retries=0, revive_dead_after=AFTER), Inspector(connection)
     for key in ("parked again", "requeued", "deleted"):
         fail(queue, key)

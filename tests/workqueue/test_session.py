@@ -498,7 +498,7 @@ def test_a_handle_that_was_dropped_stops_its_heartbeat(
 
 
 def test_the_calls_of_threads_meanwhile_travel_in_one_turn(make_queue: Make) -> None:
-    """One script serves all who asked while another was under way."""
+    """One script serves all threads that asked while another was under way."""
     queue = make_queue()
     queue.turn([], 0)
     queue.add(*(f"k{number}" for number in range(10)))

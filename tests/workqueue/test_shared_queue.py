@@ -304,7 +304,7 @@ def test_a_leader_of_the_past_enqueues_nothing(queue: Queue, connection: Connect
 
 @pytest.mark.conformance("RD-20")
 def test_workers_wait_for_no_informer(queue: Queue, connection: Connection) -> None:
-    """What is in the queue is worked off, also where no process watches now, or has ever done so."""
+    """The items in the queue are worked off, also if no process watches now, or has ever done so."""
     seen = threading.Event()
     queue.add("default/web")
     with running(Controller(queue, lambda _: seen.set(), watches=[For("v1/ConfigMap")])):

@@ -156,7 +156,7 @@ def test_a_shutdown_may_interrupt_a_turn_of_its_own_thread(make_queue: Make) -> 
 
 
 def test_a_shutdown_amid_a_turn_leaves_no_session(connection: Connection) -> None:
-    """Who ends while a turn is under way is gone from Redis once that turn is over."""
+    """A handle that ends while a turn is under way is gone from Redis once that turn is over."""
 
     def back_off(_: Failure) -> float:
         queue.shut_down()

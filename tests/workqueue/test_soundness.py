@@ -1,4 +1,4 @@
-"""What holds of a queue's structures at any moment, after any calls."""
+"""The rules of a queue's structures at any moment, after any calls."""
 
 import random
 from collections.abc import Callable

@@ -491,7 +491,7 @@ def test_a_failure_keeps_when_crashes_were(
 def test_an_item_that_a_lost_session_still_held_is_no_crash_either(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
-    """A hundred items are taken back at a time; who comes back in the middle says it for all."""
+    """A hundred items are taken back at a time; a session that comes back in the middle clears all."""
     frozen, living = make_queue(), make_queue()
     frozen.add(*(f"item {number:03}" for number in range(250)))
     assert len(frozen.turn([], 250).requests) == 250
@@ -547,7 +547,7 @@ def test_where_redis_fails_just_then_it_is_said_with_the_next_session(
 def test_nothing_is_forgiven_for_others(
     make_queue: Make, connection: Connection, server_time: ServerTime
 ) -> None:
-    """Who lives on says it for its own claims: a crash of another process stays."""
+    """A process that lives on clears its own claims: a crash of another process stays."""
     living = make_queue()
     living.turn([], 0)
     living.add("a")

@@ -1,4 +1,4 @@
-"""Who is woken when, and what becomes of it when consumers die: simulated fleets on the real scripts.
+"""Which consumer is woken when, also when consumers die: simulated fleets on the real scripts.
 
 Times are the simulation's, so they are exact: a wake-up takes LATENCY, a timer nothing.
 """
@@ -68,7 +68,7 @@ def test_a_burst_of_adds_wakes_no_herd(make_fleet: MakeFleet, size: int) -> None
 
 @pytest.mark.parametrize("size", [100, MANY])
 def test_many_items_of_one_add_wake_one_after_another(make_fleet: MakeFleet, size: int) -> None:
-    """Who claims and leaves work wakes the next, until nothing is left."""
+    """A consumer that claims and leaves work wakes the next, until nothing is left."""
     fleet = make_fleet(size)
     fleet.add(*(f"k{number}" for number in range(80)))
     fleet.run(1)
@@ -106,7 +106,7 @@ def test_one_of_many_wakes_for_a_due_time(make_fleet: MakeFleet, size: int) -> N
 
 
 def test_a_delay_wakes_no_handle_where_another_comes_first(make_fleet: MakeFleet) -> None:
-    """Who covers the first due time covers the next."""
+    """The handle that covers the first due time covers the next."""
     fleet = make_fleet(FEW)
     for number in range(100):
         fleet.add_after(f"k{number}", 1 + number / 100)

@@ -123,7 +123,7 @@ def test_an_interrupt_ends_all_waits_of_a_handle_or_the_next_one(waiters: Waiter
 
 
 def test_no_interrupt_is_lost_at_any_moment_of_the_sleep(connection: Connection) -> None:
-    """What was noted before an interrupt is seen: it comes while one falls asleep, sleeps, or wakes."""
+    """A value noted before an interrupt is seen: it comes while one falls asleep, sleeps, or wakes."""
     sleeper = Sleeper(connection, WAKE)
     noted, seen = 0, 0
     changed = threading.Condition()

@@ -13,7 +13,7 @@ FIRST_VERSION = 95
 
 
 class State(NamedTuple):
-    """An object at a version: whether it is there, whether the stream selects it, and who owns it."""
+    """An object at a version: whether it is there, whether the stream selects it, and its owner."""
 
     version: int
     exists: bool = False

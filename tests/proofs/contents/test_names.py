@@ -66,7 +66,7 @@ def test_people_see_and_repair_a_name_that_is_no_key(connection: Connection, ite
 
 
 def test_all_of_a_state_are_repaired_with_any_names(connection: Connection) -> None:
-    """What is scanned is taken as it is: the empty and the far too long ones, too."""
+    """Names that a scan returns are taken as they are: the empty and the far too long ones, too."""
     inspector = Inspector(connection)
     plant(connection, "dead", *MEMBERS)
     assert inspector.requeue(NAME, state="dead") == len(MEMBERS)

@@ -23,7 +23,7 @@ def store(connection: Connection) -> StreamStore:
 def test_a_record_that_cannot_be_read_counts_as_none(
     store: StreamStore, connection: Connection, text: bytes
 ) -> None:
-    """Who leads notices at its next commit, finds nothing, and begins anew with a list."""
+    """The leader notices at its next commit, finds nothing, and begins anew with a list."""
     connection.execute("HSET", queue_key("foos", "streams"), STREAM, text)
     assert store.commit(Commit(epoch="7", after="b0", new="101", batch="b1")) == Mismatch("")
     assert store.load() is None

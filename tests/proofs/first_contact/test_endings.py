@@ -142,7 +142,7 @@ def test_ctrl_c_lets_reconciles_end_that_a_reloading_run_has_begun(desk: Desk) -
 
 
 def test_closing_the_window_of_a_run_lets_reconciles_end(desk: Desk) -> None:
-    """What they settle is settled, though no caller is left."""
+    """Their items are settled, though no caller is left."""
     (desk.folder / "foos.py").write_text(
         "import pathlib, time\n"
         "from distq import Controller, Request\n"

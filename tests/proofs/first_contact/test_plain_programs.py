@@ -58,7 +58,7 @@ def test_an_uncaught_error_is_short_and_ends_with_cause_and_remedy(kind: str, tm
 
 
 def test_an_error_of_redis_py_is_hidden_and_not_lost() -> None:
-    """Who debugs finds it as the error's context."""
+    """A debugger finds it as the error's context."""
     with pytest.raises(RedisUnavailable) as caught:
         Connection(f"redis://{REFUSED}").execute("PING")
     assert caught.value.__suppress_context__

@@ -15,7 +15,7 @@ Broken = tuple[str, str]
 
 
 class Held(NamedTuple):
-    """Who holds an item, by the entries alone."""
+    """The holder of an item, by the entries alone."""
 
     session: int
     fence: int

@@ -209,7 +209,7 @@ class Replay:
         return _same("S5", [before, int(self.state.items.flows.entered is not None)], _texts(entry.reply))
 
     def _trace(self, entry: TracedCall, **_: Any) -> Difference | None:
-        """Change nothing: who looks is no part of the queue."""
+        """Change nothing: a reader is no part of the queue."""
 
     # What moved beside what was asked
 

@@ -178,7 +178,7 @@ def test_without_runs_the_claims_of_the_trace_count(segments: list[Segment]) -> 
 def test_an_end_that_failed_is_repeated(
     recorder: Recorder, queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was called between its copy and its read is part of the record when it is ended again."""
+    """Calls between its copy and its read are part of the record when it is ended again."""
     copy = recorder._copy
 
     def slow_copy(*before: Sequence[Argument]) -> tuple[RedisState, Line]:
@@ -208,7 +208,7 @@ def test_two_runs_of_an_item_do_not_overlap(segments: list[Segment], fence: int)
 
 @one_server
 def test_a_run_that_goes_on_after_a_freeze_may_overlap_for_a_moment(connection: Connection) -> None:
-    """It began before the freeze, so its part after it begins later than the run of who took over."""
+    """It began before the freeze, so its part after it begins later than the run that took over."""
     one, other = Queue("foos", connection, claim_duration=5.0), Queue("foos", connection)
     connection.server_time = BEGIN
     recorder = Recorder(QueueStore(connection, "foos"))

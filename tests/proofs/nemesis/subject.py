@@ -138,7 +138,7 @@ def matters(event: Event) -> bool:
 
 
 def verbs_of(role: dict[str, Any]) -> list[str]:
-    """Index a Role as users do, who trust in its types."""
+    """Index a Role as users do: they trust in its types."""
     return [verb for rule in role["rules"] for verb in rule["verbs"]]
 
 

@@ -18,7 +18,7 @@ AT_ONCE = 3
 
 
 class Change(NamedTuple):
-    """One event: an object, and to whom it belonged before and belongs now, None where it is not there."""
+    """One event: an object, its owner before and its owner now, None where it is not there."""
 
     version: int
     kind: str
@@ -35,7 +35,7 @@ class Change(NamedTuple):
 
 @dataclass
 class Lease:
-    """Who leads, since which version of the cluster, and when that was renewed last."""
+    """The leader, the version of the cluster since which it leads, and when that was renewed last."""
 
     holder: str
     epoch: int

@@ -1,4 +1,4 @@
-"""Code of many processes in one, a step at a time: the schedule says who goes on, never the machine."""
+"""Code of many processes in one, a step at a time: the schedule chooses the next, never the machine."""
 
 import threading
 from collections.abc import Callable
@@ -60,7 +60,7 @@ class SteppedThread:
 
 
 class SteppedClock(FakeClock):
-    """The clock of all simulated processes; who waits gives way to the others."""
+    """The clock of all simulated processes; a process that waits gives way to the others."""
 
     running: SteppedThread | None = None
 

@@ -77,7 +77,7 @@ def test_a_planted_mistake_is_found(control: Control) -> None:
 
 @pytest.mark.parametrize("name", ["no dirty flag", "last in, first out", "failure record leaked"])
 def test_a_script_that_does_something_else_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is played are the scripts, though their specification answers."""
+    """The scripts are played, though their specification answers."""
     (mutant,) = [each for each in MUTANTS if each.name == name]
     with world(""), ExitStack() as stack:
         with planted(mutant, monkeypatch):
@@ -91,7 +91,7 @@ def _do_otherwise(real: RealScripts | None, seed: int) -> bool:
 
 
 def test_a_failure_shrinks_to_the_actions_that_it_needs() -> None:
-    """What is left breaks the same promise, and nothing of it can be left out."""
+    """The remaining actions break the same promise, and none of them can be left out."""
     with world("no dirty"):
         seed, violation = next(
             (seed, found) for seed in range(WITHIN) if (found := broken_by(schedule_of(seed)))
