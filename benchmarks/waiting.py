@@ -29,9 +29,7 @@ WAKE_UP = 2.0
 
 LATE, LATE_AS_BARE = 10.0, 2.0
 """ms that 99 of 100 due times may be missed by; or a multiple of what a bare sleep and the floor's claim are,
-
-where a busy machine wakes no process in time.
-"""
+where a busy machine wakes no process in time."""
 
 WAKE_UPS = 1.2
 """Consumers woken for each item that is added one by one."""

@@ -37,7 +37,7 @@ def test_a_module_that_cannot_be_imported_is_one_line(distq: CommandLine) -> Non
 
 @pytest.mark.slow
 def test_a_start_is_measured_by_stages() -> None:
-    """Each with its CPU time and its time; what they are is no test."""
+    """Each with its CPU time and its time; the values are no test."""
     command = ["-m", "benchmarks.starting", "--objects", "20", "--rounds", "1", "--json"]
     done = subprocess.run(
         [sys.executable, *command], capture_output=True, text=True, check=False, timeout=120

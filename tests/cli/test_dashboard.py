@@ -19,7 +19,7 @@ from tests.dashboard.test_users import UNMATCHED_HASH, file_of
 
 
 def test_the_dashboard_serves_until_it_is_stopped(distq: CommandLine) -> None:
-    """It says where, and what may be done there."""
+    """It prints its address and the allowed actions."""
     process = distq.start("dashboard", "--bind", "127.0.0.1:0")
     assert process.stderr is not None
     line = process.stderr.readline()

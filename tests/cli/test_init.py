@@ -75,7 +75,7 @@ def test_it_can_be_tried_in_a_sandbox(project: Path) -> None:
 
 
 def test_its_manifests_are_printed(project: Path) -> None:
-    """Two sides, and what its reconcile function writes, by the verbs that it uses."""
+    """Two sides, and the rights that its reconcile function needs for its writes."""
     *_, deploy = commands_of(project)
     run_in(project, "bash", "-e", text=deploy)
     objects = list(yaml.safe_load_all((project / "deploy.yaml").read_text()))

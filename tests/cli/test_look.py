@@ -111,7 +111,7 @@ def test_an_absent_queue_or_item_exits_1(distq: CommandLine, foos: Queue) -> Non
 
 
 def test_workers_are_a_table(distq: CommandLine, foos: Queue) -> None:
-    """Each open handle has its row, with what it holds."""
+    """Each open handle has its row, with its items."""
     header, row = distq("workers").stdout.splitlines()
     assert header.split()[0] == "WORKER"
     assert row.split()[1] == "foos"

@@ -260,7 +260,7 @@ def test_a_controller_that_watches_no_resource_needs_no_rights_to_it(name: str) 
 
 
 def test_containers_run_commands_that_distq_knows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands parse, variables are settings, and informers are checked for what they need."""
+    """Commands parse, variables are settings, and informers are checked for the rights that they need."""
     objects = printed("backups", "--redis", "--dashboard", "--concurrency", "5", "--prefix", "blue")
     commands = []
     for container in containers(objects):

@@ -167,7 +167,7 @@ def test_deleting_a_key_asks_too(distq: CommandLine, foos: Queue) -> None:
 
 
 def test_processing_items_are_not_deleted(distq: CommandLine, redis: Connection) -> None:
-    """Their workers hold them: exit 1; what is pending beside the claim may go."""
+    """Their workers hold them: exit 1; an add that is pending beside the claim may go."""
     queue = Queue("foos", redis)
     queue.add("held")
     request = queue.get()
@@ -413,7 +413,7 @@ def test_an_add_that_redis_refuses_is_in_the_audit(
 def test_a_repair_that_fails_halfway_is_in_the_audit_with_how_far_it_came(
     redis: Connection, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And the command says so, too: what is done stays done."""
+    """And the command prints this, too: finished changes stay."""
     queue, inspector = Queue("foos", redis), Inspector(redis)
     queue.add(*(f"a/{number}" for number in range(1500)))
     repair, steps = Inspector.repair_some, iter([True])

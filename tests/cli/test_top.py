@@ -97,7 +97,7 @@ def test_a_repair_is_done_after_yes_alone(top: Window, redis: Connection) -> Non
 
 
 def test_one_item_is_repaired_on_the_page_of_its_queue(top: Window, redis: Connection) -> None:
-    """It, and no other; what its worker holds is not deleted."""
+    """It, and no other; an item that its worker holds is not deleted."""
     inspector = Inspector(redis)
     top.type("j\r")
     top.wait_for("distq: foos: 1 processing")

@@ -8,7 +8,7 @@ from tests.support.parts import program
 
 
 def test_every_kind_of_request_has_its_bar() -> None:
-    """Beside ``http.client`` and urllib3; what the figures are is no test."""
+    """Beside ``http.client`` and urllib3; the values of the figures are no test."""
     program("openssl", package="openssl")
     command = ["-m", "benchmarks.client", "--times", "32", "--rounds", "1", "--json"]
     done = subprocess.run(

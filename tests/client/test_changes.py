@@ -219,7 +219,7 @@ def test_patch_status_asks_nothing_where_nothing_differs(
 def test_patch_status_writes_a_condition_that_was_set_in_place(
     recording: RecordingClient, widgets: str, namespace: str, copied: bool
 ) -> None:
-    """It is compared with what was read before the first one was set, not with itself."""
+    """It is compared with the status that was read before the first one was set, not with itself."""
     obj = recording.create(widget(widgets, namespace))
     obj = recording.patch_status(obj, {"sizes": {"a": 1}})
     assert set_condition(obj, "Ready", False, reason="Starting")

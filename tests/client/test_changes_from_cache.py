@@ -70,7 +70,7 @@ def test_an_object_that_differs_costs_one_request(recording: RecordingClient, na
 
 
 def test_an_object_that_changed_meanwhile_is_read_live(recording: RecordingClient, namespace: str) -> None:
-    """The Conflict of what was cached makes the change anew, with nothing of others lost."""
+    """After the Conflict of the cached object the change is made anew, and no change of others is lost."""
     stale = recording.create(config_map(namespace, "web", color="red"))
     key = f"{namespace}/web"
     meddle(recording, key, "kept")

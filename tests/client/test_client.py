@@ -206,7 +206,7 @@ def test_update_replaces_and_locks(client: Client, namespace: str) -> None:
 
 
 def test_update_of_an_absent_object_is_not_found(client: Client, namespace: str) -> None:
-    """Nothing is created by an update of what does not exist."""
+    """An update of an absent object creates nothing."""
     with pytest.raises(NotFound):
         client.update(config_map(namespace, "absent"))
     with pytest.raises(ConfigError, match="no name"):
@@ -236,7 +236,7 @@ def test_status_is_written_apart(client: Client, widgets: str, namespace: str) -
 def test_an_error_about_a_status_that_is_not_served_names_the_subresource(
     client: Client, namespace: str
 ) -> None:
-    """The name is right: what is missing is the subresource. Of a missing object the name is to blame."""
+    """The name is right: the subresource is missing. For a missing object the error blames the name."""
     client.create(config_map(namespace, "web"))
     with pytest.raises(NotFound, match=r"404 .* Its CRD needs subresources: {status: {}}"):
         client.patch("v1/ConfigMap", f"{namespace}/web", {"status": {"ready": True}}, status=True)

@@ -106,7 +106,7 @@ def test_times_are_written_in_utc_and_without_fractions() -> None:
 
 
 def test_a_condition_is_written_once(client: Client, widgets: str, namespace: str) -> None:
-    """The same condition again writes nothing, neither by modify nor as a patch of what was read."""
+    """The same condition again writes nothing, neither by modify nor as a patch of the read object."""
     api_version, _, kind = widgets.rpartition("/")
     about = {"name": "web", "namespace": namespace}
     client.create({"apiVersion": api_version, "kind": kind, "metadata": about})
@@ -174,7 +174,7 @@ def test_a_condition_rests_on_a_kind_that_keeps_no_generation_in_it(
 def test_a_condition_is_removed_and_its_removal_written(
     recording: RecordingClient, widgets: str, namespace: str
 ) -> None:
-    """Others stay; what was absent is no request, and what else changes beside it is written."""
+    """Others stay; an absent one costs no request, and other changes beside it are written."""
     api_version, _, kind = widgets.rpartition("/")
     about = {"name": "web", "namespace": namespace}
     obj = recording.create({"apiVersion": api_version, "kind": kind, "metadata": about})

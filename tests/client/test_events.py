@@ -271,7 +271,7 @@ class TestNoCost:
     def test_too_many_are_dropped_with_a_count(
         self, scene: Scene, proxied: Client, proxy: TcpProxy, drops: Count, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """Memory has an end; what was recorded first is kept."""
+        """Memory has an end; the events that were recorded first are kept."""
         proxied.resolve("v1/Event")
         proxy.mode = "hang"
         for number in range(recorder.MOST_WAITING + 50):
@@ -343,7 +343,7 @@ class TestFinding:
 def test_a_provider_that_fails_costs_neither_the_work_nor_other_events(
     scene: Scene, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Metrics are the program's own: what they raise is logged."""
+    """Metrics are the program's own: their exceptions are logged."""
 
     def fail(*_: object) -> None:
         raise OSError("no space left")

@@ -84,7 +84,7 @@ def test_lines_between_chunks_have_an_end(begins: bytes) -> None:
 
 
 def test_chunks_are_read_until_they_are_too_many() -> None:
-    """As soon as their lengths say so: none of what is too much is received."""
+    """As soon as their lengths show it: no byte beyond the bound is received."""
     answer, _, _ = answer_of(CHUNKED + CHUNKS, len(CHUNKED), 5, max_bytes=len(BODY))
     assert answer.data == BODY
     pieces = Pieces(b"3\r\nabc\r\n4\r\n", 3)

@@ -75,7 +75,7 @@ def test_it_needs_no_cluster_until_it_is_used(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_it_follows_the_client_to_another_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in tests: each sandbox sets KUBECONFIG, and what was made at import finds the one of the moment."""
+    """As in tests: each sandbox sets KUBECONFIG, and a client made at import uses the one of the moment."""
     client = Client()
     core = typed.CoreV1Api(client.api_client())
     for name in ("first", "second"):

@@ -139,7 +139,7 @@ def test_only_a_cached_resource_has_a_lister(connection: Connection) -> None:
 
 @ON_TWO_SERVERS
 def test_a_lister_reads_by_namespace_labels_and_index(scene: Scene) -> None:
-    """As that of a SharedInformer does, over the namespaces of the watch; what it gives is the caller's."""
+    """As that of a SharedInformer does, over the namespaces of the watch; the caller owns its objects."""
     client = scene.leader().client
     other = f"{scene.namespace}-other"
     client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": other}})

@@ -308,7 +308,7 @@ def test_pages_of_a_list_are_cached_as_they_come(scene: Scene, monkeypatch: pyte
 
 
 def test_a_transform_decides_which_fields_are_kept(scene: Scene) -> None:
-    """Index functions see what it returns; what it leaves out of the metadata harms nothing."""
+    """Index functions see its result; a metadata field that it leaves out harms nothing."""
     client = scene.leader().client
     client.create(config_map(scene.namespace, "a", color="red"))
     watch = cached(scene, transform=shout)

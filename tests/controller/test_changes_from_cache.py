@@ -51,7 +51,7 @@ def test_a_cached_watch_spares_the_read_and_own_writes_spare_the_next(scene: Sce
 @ON_TWO_SERVERS
 @pytest.mark.parametrize("options", [{"transform": lambda obj: obj}, {"metadata_only": True, "indexers": {}}])
 def test_a_cache_that_leaves_out_fields_is_not_written_from(scene: Scene, options: dict[str, Any]) -> None:
-    """Or what it leaves out would be gone from the cluster: what is stored stays as it was."""
+    """Or the fields that it leaves out would be gone from the cluster: the stored object stays as it was."""
     client = RecordingClient(scene.kubeconfig)
     client.create(config_map(scene.namespace, "web", color="red"))
     watch = cached(scene, **options)

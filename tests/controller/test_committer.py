@@ -55,7 +55,7 @@ def pod(name: str) -> CachedObject:
 def test_a_commit_that_is_halved_empties_the_cache_before_its_first_half(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it puts there stays, and nothing of what was there before."""
+    """The objects that it puts there stay, and no older one."""
     monkeypatch.setattr(commit_module, "TERMS_LIMIT", 1000)
     committer = committer_of(connection, FakeClock())
     committer.commit(Commit(new="5", objects=[pod("prod/old")]))

@@ -123,7 +123,7 @@ def test_a_lost_claim_cancels_its_async_handler_and_settles_nothing(connection: 
 def test_a_lost_claim_informs_its_plain_handler_and_settles_nothing(
     connection: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """``request.cancelled`` is set; what the handler returns afterwards counts for nothing."""
+    """``request.cancelled`` is set; the handler's later result counts for nothing."""
     requests: list[Request] = []
 
     def reconcile(request: Request) -> None:

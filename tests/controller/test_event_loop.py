@@ -104,7 +104,7 @@ def test_a_loop_that_was_held_at_its_end_ends_although_another_one_began(
 
 
 def test_tasks_that_are_left_over_are_cancelled_with_their_loop() -> None:
-    """As by ``asyncio.run``: what a reconcile started beside itself may clean up."""
+    """As by ``asyncio.run``: tasks that a reconcile started may clean up."""
     ended: list[str] = []
 
     async def refresh() -> None:

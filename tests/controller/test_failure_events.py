@@ -75,7 +75,7 @@ def test_events_are_recorded_only_where_asked_for(sandbox: Sandbox) -> None:
 
 
 def test_an_item_that_fails_often_reads_its_object_seldom(api_server: ApiServer, namespace: str) -> None:
-    """Once a minute; what is gone has no event."""
+    """Once a minute; an object that is gone has no event."""
     client = api_server.client()
     place = {"name": "web", "namespace": namespace}
     client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": place})
@@ -152,7 +152,7 @@ def test_the_end_waits_for_events_and_says_how_many_are_left(
 
 
 def test_no_event_of_a_sandbox_comes_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Client that follows KUBECONFIG outlives both, with what it could not send."""
+    """A Client that follows KUBECONFIG outlives both, with the events that it could not send."""
     monkeypatch.setattr(sandbox_module, "GRACE_PERIOD", 0.0)
     client = Client()
     for number in (1, 2):

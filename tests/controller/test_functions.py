@@ -150,7 +150,7 @@ class Steps:
     ],
 )
 def test_an_async_def_is_known_in_any_callable(function: Any, *, expected: bool) -> None:
-    """Whether a handler runs in a thread or on the loop is seen from what it is."""
+    """The kind of the function decides whether a handler runs in a thread or on the loop."""
     Controller("foos", function)
     assert is_async(function) is expected
 
@@ -188,7 +188,7 @@ def test_a_reconcile_that_does_not_fit_is_refused_at_construction(function: Any,
 
 @pytest.mark.parametrize("function", [one_argument_for_two(two_arguments), logged(reconcile_in_steps)])
 def test_a_function_that_a_decorator_makes_fit_is_taken(function: Any) -> None:
-    """Its own arguments count, and what it does with a generator is its business."""
+    """Its own arguments count, and a generator is its own business."""
     Controller("foos", function)
 
 

@@ -23,7 +23,7 @@ def pod(version: int, **labels: str) -> RawObject:
 
 @pytest.mark.parametrize(("version", "is_taken"), [(3, True), (4, False), (5, False), (10, False)])
 def test_an_update_is_not_compared_with_itself_or_a_later_state(version: int, is_taken: bool) -> None:
-    """A list that broke off may have handed over what the watch shows only now."""
+    """A list that broke off may have handed over a state that the watch shows only now."""
     last_seen = LastSeen("object")
     last_seen.recall(StoredObject("a", str(version), b'{"metadata":{"name":"a"}}'), pod(4))
     assert (last_seen.old(pod(4)) is not None) is is_taken

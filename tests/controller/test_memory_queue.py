@@ -98,7 +98,7 @@ def test_watches_do_not_feed_a_memory_queue() -> None:
 
 
 def test_both_kinds_of_queue_fit_a_controller() -> None:
-    """A Controller takes either; what is neither is refused."""
+    """A Controller takes either; any other object is refused."""
     for queue in MemoryQueue("foos"), Queue("foos"):
         assert Controller(queue, lambda _: None).queue is queue
     with pytest.raises(ConfigError, match="bad queue: list is none"):

@@ -135,7 +135,7 @@ def test_a_reconcile_past_its_timeout_is_counted_as_such(connection: Connection,
 
 
 def test_running_workers_are_reported(connection: Connection) -> None:
-    """How many handlers may run and how many do, while they do; what did not start is no reconcile."""
+    """How many handlers may run and how many do, while they do; one that did not start is no reconcile."""
     go, metrics = threading.Event(), RecordedMetrics()
     queue = Queue("foos", connection)
     queue.add(*"abcde")
@@ -224,7 +224,7 @@ class TestManager:
     def test_the_leader_counts_the_contents_of_queues_and_its_commits_as_adds(
         self, connection: Connection, tmp_path: Path
     ) -> None:
-        """Followers say that they follow; what the leader's list enqueued are adds of the queue."""
+        """Followers report that they follow; keys that the leader's list enqueued are adds of the queue."""
         with EmulatedApiServer() as server, ExitStack() as stack:
             kubeconfig = str(server.kubeconfig(tmp_path / "kubeconfig"))
             client = Client(kubeconfig)

@@ -155,7 +155,7 @@ def test_a_change_that_another_function_failed_on_is_not_swallowed(scene: Scene,
 
 
 def test_replayed_events_are_compared_with_the_state_that_redis_went_back_to(scene: Scene) -> None:
-    """Not with what the leader saw meanwhile: the change passes again, and nothing else does."""
+    """Not with the state that the leader saw meanwhile: the change passes again, and nothing else does."""
     for name in ("painted", "same"):
         paint(scene, name, color="red")
     with scene.leading(comparing(scene)):

@@ -60,7 +60,7 @@ def bare(scene: Scene, name: str) -> None:
 
 @ON_ALL_SERVERS
 def test_an_object_that_a_predicate_fails_on_is_dead_and_stops_no_other(scene: Scene) -> None:
-    """It is dead under its own key, with the traceback; what follows it is enqueued."""
+    """It is dead under its own key, with the traceback; later objects are enqueued."""
     with scene.leading(For(CONFIG_MAPS, predicates=has_targets)) as leader:
         bare(scene, "bad")
         write(scene, "good", targets="x")
@@ -134,7 +134,7 @@ def test_the_keys_of_an_object_before_it_failed_are_not_forgotten(scene: Scene) 
 def test_a_deletion_removes_the_dead_item_though_the_function_fails(
     scene: Scene, watch: For | Watches
 ) -> None:
-    """It is the object's last event: its own key is reconciled, and what could not be mapped is let go."""
+    """It is the object's last event: its own key is reconciled, and an object without keys is let go."""
     own = {scene.key("bad"): 0} if isinstance(watch, For) else {}
     with scene.leading(watch) as leader:
         bare(scene, "bad")

@@ -52,7 +52,7 @@ def run(reconcile: Any, *keys: str, until: Callable[[], bool]) -> None:
 
 @KINDS
 def test_the_traceback_is_logged_at_the_attempts_1_2_4_and_8(kind: str) -> None:
-    """File, line and what was raised; one line at each other attempt."""
+    """File, line and exception; one line at each other attempt."""
     attempts: list[int] = []
 
     def reconcile(request: Request) -> None:

@@ -285,7 +285,7 @@ def test_a_resync_amid_random_changes_leaves_the_true_state(scene: Scene) -> Non
 def test_a_scan_that_misses_vanished_objects_is_repeated(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cursor of Redis means nothing after its restart; what is known is counted, and looked at again."""
+    """A cursor of Redis means nothing after its restart; the known set is counted, and looked at again."""
     create(scene, *"abc")
     with scene.leading(For(CONFIG_MAPS)):
         scene.take()
@@ -345,7 +345,7 @@ class _Held:
 
 
 def test_a_resync_ahead_of_the_watch_swallows_no_event(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A predicate compares the event with what was before it, not with what a resync saw of it already."""
+    """A predicate compares the event with the state before it, not with the one that a resync already saw."""
     go_on, clock, watch = threading.Event(), FakeClock(), ListWatch.watch
     monkeypatch.setattr(ListWatch, "watch", lambda *args, **options: _Held(watch(*args, **options), go_on))
     create(scene, "a")

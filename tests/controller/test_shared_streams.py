@@ -160,7 +160,7 @@ def test_a_stream_that_hangs_harms_none_that_shares_its_watch(
 def test_another_process_goes_on_for_both_where_the_leader_was_killed(
     scene: Scene, redis_server: EmbeddedValkey, tmp_path: Path
 ) -> None:
-    """It lists nothing, and what was deleted meanwhile reaches both queues."""
+    """It lists nothing, and objects that were deleted meanwhile reach both queues."""
     client = Client(scene.kubeconfig)
     client.create(config_map(scene.namespace, "a"))
     journals = [tmp_path / name for name in ("first", "second")]

@@ -327,7 +327,7 @@ def test_a_turn_that_found_nothing_to_do_is_not_recorded(recorded: RecordedSpans
 
 
 def test_a_turn_that_redis_did_not_answer_is_an_error(recorded: RecordedSpans) -> None:
-    """From the first try to the last one, with what it was to settle."""
+    """From the first try to the last one, with the items that it was to settle."""
     settlement = Settlement(Request("a"), Success())
 
     def turn() -> Turn:

@@ -182,7 +182,7 @@ def test_selectors_say_whether_a_write_is_shown(scene: Scene) -> None:
 
 @ON_TWO_SERVERS
 def test_metadata_alone_is_kept_of_a_write_where_the_watch_has_only_metadata(scene: Scene) -> None:
-    """As of what the watch brings."""
+    """As for the objects of the watch."""
     with writing(scene, cached(scene, metadata_only=True, indexers={})) as (client, reader):
         client.create(config_map(scene.namespace, "a", color="red"))
         found = reader.get(scene.key("a"))

@@ -244,7 +244,7 @@ def test_a_repair_can_be_stopped(visitor: Visitor, inspector: Inspector, many: Q
 def test_a_repair_that_fails_halfway_reports_its_progress(
     visitor: Visitor, inspector: Inspector, many: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where Redis goes away in the middle, what was changed before is beside the error, in the audit, too."""
+    """If Redis goes away in the middle, the error and the audit have the changes that were made before."""
     page = confirm(visitor, "requeue", all="yes", state="dead")
     broken = Inspector(NOWHERE)
     step, steps = Inspector.repair_some, iter([True, False])

@@ -50,7 +50,7 @@ def test_items_that_no_worker_can_claim_are_marked(browser: FlaskClient, foos: Q
 def test_failing_and_dead_items_and_a_pause_are_listed(
     browser: FlaskClient, foos: Queue, connection: Connection
 ) -> None:
-    """Each with a link to what it is about."""
+    """Each with a link to the items or errors in question."""
     for key, error in (("a", TerminalError("no such image")), ("b", RetryAfter(600, "slow down"))):
         foos.add(key)
         foos.settle(foos.get(timeout=5), error)

@@ -135,7 +135,7 @@ def test_names_in_a_picture_are_text(hostile: str) -> None:
 
 
 def test_a_lane_has_all_of_a_workers_claims() -> None:
-    """Two workers are two lanes; bars are as long as what was held, and the last fifty are in the table."""
+    """Two workers are two lanes; bars are as long as the claims, and the last fifty are in the table."""
     spans = [
         Span(f"worker-{at % 2}", NOW - 100 + at, NOW - 99 + at, "other", f"key-{at}") for at in range(80)
     ]

@@ -38,7 +38,7 @@ def _links(page: Read) -> dict[str, str]:
 
 
 def test_all_queues_are_come_to_page_by_page(browser: FlaskClient, many: list[str]) -> None:
-    """Each once, by name; what is beyond the last page leads to it."""
+    """Each once, by name; a page beyond the last one leads to it."""
     seen, url = [], "/"
     while url:
         page = read(browser, url)

@@ -86,7 +86,7 @@ def every_page(queue: str, key: str) -> list[str]:
 
 
 def test_the_queues_are_shown_in_numbers(browser: FlaskClient, every_state: Queue) -> None:
-    """A row a queue with what is ready, delayed, processing, dirty, dead, failing, and links to that."""
+    """A row a queue with its ready, delayed, processing, dirty, dead and failing items, and links to them."""
     page = read(browser, "/")
     assert page.rows["queue-foos"][2:8] == ["1", "1", "1", "1", "1", "2"]
     for state in ("ready", "delayed", "processing", "dirty", "dead"):

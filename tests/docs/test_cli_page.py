@@ -47,7 +47,7 @@ def row_of(option: click.Option, context: click.Context) -> str:
 
 @pytest.mark.parametrize("name", main.commands)
 def test_each_command_is_there_in_its_own_words(name: str) -> None:
-    """Its arguments, what its help says, and a row for each option of its own."""
+    """Its arguments, the text of its help, and a row for each option of its own."""
     command = main.commands[name]
     context = click.Context(command, info_name=name)
     arguments = [one.make_metavar(context) for one in command.params if isinstance(one, click.Argument)]

@@ -204,6 +204,6 @@ def test_the_page_has_the_effect_of_each_operation_on_each_state(
 
 
 def test_the_page_names_each_state() -> None:
-    """Each state has its row, with what it is in Redis."""
+    """Each state has its row, with its keys in Redis."""
     rows = re.findall(r"^\| \*(\w+)\* \|", PAGE.read_text(), re.MULTILINE)
     assert tuple(rows) == STATES

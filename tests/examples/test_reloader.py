@@ -343,7 +343,7 @@ def test_no_value_can_be_guessed_by_its_digest(play: Play) -> None:
 
 
 def test_a_rollout_is_one_request(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All that a reconcile reads is cached; what it writes is one patch."""
+    """All that a reconcile reads is cached; its write is one patch."""
     play.workload(AUTO)
     play.run()
     asked: list[str] = []

@@ -23,7 +23,7 @@ def test_a_finding_that_was_fixed_stays_fixed(name: str) -> None:
 
 
 def test_every_parser_has_a_corpus() -> None:
-    """Fuzzing begins with what is nearly right."""
+    """Fuzzing begins with inputs that are nearly right."""
     assert {file.parent.name for file in INPUTS} == PARSERS.keys()
 
 

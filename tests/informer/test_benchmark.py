@@ -12,7 +12,7 @@ from tests.support.api_servers import EmulatedServer
 
 @pytest.mark.night
 def test_the_benchmark_of_informers_ends_with_one_object_of_rows() -> None:
-    """Each row has a value, a ratio, a bar and a verdict; what a figure is worth is not looked at here."""
+    """Each row has a value, a ratio, a bar and a verdict; the values of the figures are no test."""
     with EmulatedServer() as server:
         ran = subprocess.run(
             [

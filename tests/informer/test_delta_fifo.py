@@ -217,7 +217,7 @@ def test_in_order_a_list_is_whole_when_each_of_its_deltas_was_processed(
 
 @pytest.mark.conformance("DF-09")
 def test_pop_waits_and_ends_when_the_queue_is_closed(fifo: DeltaFIFO) -> None:
-    """Waiting threads return; what is queued is handed out first."""
+    """Waiting threads return; queued objects are handed out first."""
     answers: list[bool] = []
     threads = [
         threading.Thread(target=lambda: answers.append(fifo.pop(lambda *_: None)), daemon=True)

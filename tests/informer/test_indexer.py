@@ -48,7 +48,7 @@ def test_an_added_object_is_there_until_it_is_deleted(indexer: Indexer) -> None:
 
 @pytest.mark.conformance("IX-01")
 def test_an_object_without_a_name_is_refused(indexer: Indexer) -> None:
-    """It has no key; what is kept stays."""
+    """It has no key; the kept objects stay."""
     indexer.add(pod("a", 1))
     nameless: list[Object] = [{}, *({"metadata": bad} for bad in ({}, {"namespace": "prod"}, {"name": 7}))]
     for obj in nameless:

@@ -18,7 +18,7 @@ from distq.informer.objects import is_older, key_of
     ],
 )
 def test_versions_compare_as_numbers_of_any_length(version: str, than: str, older: bool) -> None:
-    """Also beyond 2^53; what is no number has no order."""
+    """Also beyond 2^53; a text that is no number has no order."""
     assert is_older(version, than) is older
 
 

@@ -136,7 +136,7 @@ def test_the_sink_is_asked_between_two_requests(client: Measuring, namespace: st
 
 
 def test_an_answer_that_is_too_large_is_not_read_to_its_end(client: Measuring, namespace: str) -> None:
-    """The next request has an answer of its own: none of what was left unread."""
+    """The next request has an answer of its own: no byte that was left unread."""
     create(client, namespace, [200_000] * 2)
     path = f"/api/v1/namespaces/{namespace}/configmaps"
     with pytest.raises(AnswerTooLarge):

@@ -211,7 +211,7 @@ def test_a_stream_that_fell_behind_opens_no_watch_for_others(
 def test_a_stream_that_comes_back_late_harms_no_other(
     resource: Resource, members: tuple[ListerWatcher, ListerWatcher], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As one whose Redis was gone for long: what it missed is sent to it alone."""
+    """For example one whose Redis was gone for long: the lines that it missed are sent to it alone."""
     monkeypatch.setattr(shared_watch, "WATCH_LINES", 3)
     with Reader(members[0], "4") as stays:
         with Reader(members[1], "4"):

@@ -83,7 +83,7 @@ def test_an_object_without_a_name_has_no_key_and_hides_no_other(name: dict[str, 
 
 @pytest.mark.parametrize("levels", [MAX_DEPTH // 2, 9_990])
 def test_an_object_as_deep_as_api_servers_take_stops_no_stream(levels: int) -> None:
-    """It is known with its siblings; what is nested too deeply for Python is read as null, which is said."""
+    """It is known with its siblings; a part nested too deeply for Python is read as null, which is logged."""
     deep = b'{"a":' * levels + b'["}"]' + b"}" * levels
     fields = b'[{"fieldsV1":{"f:spec":%s}}]' % deep
     metadata = b'{"managedFields":%s,"name":"deep","namespace":"prod","resourceVersion":"8"}' % fields

@@ -245,7 +245,7 @@ def test_delete_leaves_a_claim_alone(connection: Connection, inspector: Inspecto
 
 
 def test_workers_describe_their_process(connection: Connection, inspector: Inspector) -> None:
-    """A handle shows until it is closed, with what it holds."""
+    """A handle and its items are shown until it is closed."""
     import os
 
     queue = _queue(connection)

@@ -52,7 +52,7 @@ def play(connection: Connection) -> Iterator[Play]:
 
 
 def test_an_entry_of_another_version_is_shown_as_that(play: Play) -> None:
-    """Its turn had other arguments; what was known of items may have changed meanwhile."""
+    """Its turn had other arguments; the states of items may have changed meanwhile."""
     play.queue.add("a")
     old = '{"call":"turn","args":["0","7-x","op","","0","1","","","","1","a","9"],"reply":["9",0,0,"",null]}'
     play.connection.execute("XADD", "distq:{foos}:trace", "*", "entry", old)

@@ -164,7 +164,7 @@ def test_a_renewal_not_seen_is_never_replaced(lock: LeaseLock, client: Client, n
 
 
 def test_two_cannot_take_a_record_without_times(lock: LeaseLock, client: Client, namespace: str) -> None:
-    """Neither by version nor by what the record says."""
+    """Neither by version nor by the record's content."""
     client.create(
         {
             "apiVersion": "coordination.k8s.io/v1",

@@ -116,7 +116,7 @@ def test_another_s_record_is_never_replaced(
 
 @pytest.mark.conformance("LK-02", "LK-03")
 def test_an_annotation_that_is_no_record_is_an_error(client: Client, namespace: str) -> None:
-    """No process leads by it; what the official Python client wrote there can be read, though."""
+    """No process leads by it; but the official Python client's record can be read."""
     metadata = {"name": LEASE, "namespace": namespace, "annotations": {ANNOTATION: "[]"}}
     client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
     lock = ConfigMapLock(client, namespace, LEASE, identity="ada")

@@ -129,7 +129,7 @@ def promtool(*words: str | Path) -> None:
 
 
 def test_the_metrics_of_the_boards_exist() -> None:
-    """Each metric is one of distq's, and what it is selected or added up by are labels of it."""
+    """Each metric is one of distq's, and is selected and added up by labels that it has."""
     for expression in expressions():
         names = set(re.findall(r"\b(?:workqueue|controller_runtime|leader_election|distq)_\w+", expression))
         assert names, expression

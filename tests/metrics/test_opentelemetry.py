@@ -137,7 +137,7 @@ def test_a_gauge_that_fails_costs_no_collection(
 
 
 def test_a_queue_and_its_reconciles_are_measured(connection: Connection, collected: Collected) -> None:
-    """What a dispatcher does on a queue in Redis, and what the queue holds, arrives."""
+    """The work of a dispatcher on a queue in Redis, and the contents of the queue, arrive."""
     queue = Queue("foos", connection, metrics=collected.metrics)
     gauges = QueueGauges(queue)
     collected.metrics.expose(gauges)

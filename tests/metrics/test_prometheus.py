@@ -81,7 +81,7 @@ def fill(metrics: PrometheusMetrics) -> None:
 
 
 def test_names_types_and_labels_are_upstreams(scraped: Scraped) -> None:
-    """Boards and alerts made for client-go and controller-runtime work; what is ours begins with distq."""
+    """Boards and alerts made for client-go and controller-runtime work; our own names begin with distq."""
     fill(scraped.metrics)
     found = {}
     for family in text_string_to_metric_families(scraped.text()):

@@ -41,7 +41,7 @@ def test_the_floor_prints_every_figure_with_its_bar(kind: str) -> None:
 
 @pytest.mark.night
 def test_shares_of_a_fair_queue_are_measured_beside_a_plain_one() -> None:
-    """Places, differences and costs, each with its bar but for what the plain queue does."""
+    """Places, differences and costs, each with its bar except the plain queue's."""
     server_of("redis7")
     command = ["-m", "benchmarks.fairness", "--quick", "--json", "--rounds", "1", "--waiting", "8000"]
     done = subprocess.run(
@@ -125,7 +125,7 @@ def test_the_dashboard_prints_the_costs_of_looking() -> None:
 
 @pytest.mark.night
 def test_a_change_of_leaders_is_counted_on_a_real_api_server() -> None:
-    """Whether the watch resumes or not, what was missed is enqueued; the rows say so, and the exit code."""
+    """Whether the watch resumes or not, missed changes are enqueued; the rows and the exit code show this."""
     real_api_server_assets()
     command = ["-m", "benchmarks.failover", "--objects", "60", "--no-takeovers", "--json"]
     done = subprocess.run(

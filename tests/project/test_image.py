@@ -109,7 +109,7 @@ def running(image: Image, name: str) -> Iterator[None]:
 
 
 def test_each_service_runs_in_the_image_and_does_its_work(image: Image, connection: Connection) -> None:
-    """Each gets healthy by its own check; what the informer enqueued, the worker reconciles."""
+    """Each gets healthy by its own check; the worker reconciles the keys that the informer enqueued."""
     client = Client(image.kubeconfig)
     foo = yaml.safe_load((ROOT / "workers" / "sample-foo.yaml").read_text())
     with running(image, "apiserver"):

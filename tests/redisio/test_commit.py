@@ -55,7 +55,7 @@ def _ready(queue: QueueStore) -> list[bytes]:
 
 
 def test_a_commit_enqueues_and_moves_in_one_step(stream: StreamStore, queue: QueueStore) -> None:
-    """Keys in their order, the position, what is known, and what is said about the stream."""
+    """Keys in their order, the position, the known set, and the stream's description."""
     leader = Leader(stream)
     about = {"leader": "me", "lag": 0.5}
     known = {"a": "1", "b": "1\nteam/x"}
@@ -159,7 +159,7 @@ def test_items_that_wait_for_later_are_kept_if_asked(stream: StreamStore, queue:
 
 
 def test_a_commit_may_make_its_keys_pending_later(stream: StreamStore, queue: QueueStore) -> None:
-    """Of several delays the earliest counts; what is pending now stays so, and what is dead waits, too."""
+    """Of several delays the earliest counts; an item pending now stays so, and a dead one waits, too."""
     connection, leader = queue.connection, Leader(stream)
     connection.server_time = 1_795_000_000_000_000
     now, second = connection.server_time, 1_000_000
@@ -247,7 +247,7 @@ def test_a_stream_is_wound_up(stream: StreamStore) -> None:
 
 
 def test_streams_of_a_queue_are_apart(stream: StreamStore, connection: Connection) -> None:
-    """Each has its position and what it knows."""
+    """Each has its position and its known set."""
     other = StreamStore(connection, "foos", "nodes")
     Leader(stream).commit("", "5", known={"a": "1"})
     Leader(other, "7").commit("", "9", known={"a": "2"})
@@ -267,7 +267,7 @@ def test_the_known_set_is_read_in_pages(stream: StreamStore) -> None:
 
 
 def test_a_full_queue_takes_commits(stream: StreamStore, queue: QueueStore) -> None:
-    """The informer is exempt from max_length: what it does not hand over would be lost."""
+    """The informer is exempt from max_length: a key that it does not hand over would be lost."""
     assert queue.run("add", items=["a", "b"], priority=0, max_length=1) == [1, 1]
     assert Leader(stream).commit("", "5", "b", "c") == Committed(2)
 

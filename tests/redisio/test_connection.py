@@ -306,7 +306,7 @@ def test_an_error_that_may_pass_is_retryable(error: Exception) -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_error_that_does_not_pass_is_a_refusal(error: Exception, says: str) -> None:
-    """A server that said no says it again, and what cannot be sent will not be."""
+    """A server that refused a command refuses it again, and a command that cannot be sent never will be."""
     typed = typed_error(error, Address("redis://db", Settings()))
     assert isinstance(typed, RedisRefused)
     assert not typed.retryable
@@ -435,7 +435,7 @@ def test_a_server_that_hangs_is_asked_twice(redis_server: EmbeddedValkey) -> Non
 
 
 def test_a_read_from_an_empty_socket_is_called_no_answer() -> None:
-    """Not by what the operating system calls it, which is no cause."""
+    """Not by the words of the operating system, which are no cause."""
     error = redis.TimeoutError("Timeout reading from socket")
     error.__context__ = BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
     message = str(typed_error(error, Address("redis://db", Settings())))

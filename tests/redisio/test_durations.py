@@ -22,7 +22,7 @@ def durations_of(values: list[float]) -> Durations:
 
 @given(st.lists(seconds, min_size=1, max_size=60), st.floats(0.01, 1))
 def test_a_quantile_is_exact_to_a_factor_of_two(values: list[float], share: float) -> None:
-    """Or to a ms, below that; what is longer than can be recorded counts as 4.7 hours."""
+    """Or to a ms, below that; a duration longer than can be recorded counts as 4.7 hours."""
     found = durations_of(values)
     estimate = found.quantile(share)
     assert estimate is not None

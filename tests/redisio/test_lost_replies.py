@@ -192,9 +192,7 @@ OPERATIONS: dict[str, tuple[Operation, object, object]] = {
     "share": (lambda scene: scene.inspector.fair_by("foos", "namespace"), None, "namespace"),
 }
 """Each script's operation, its answer, and its answer where the reply was lost: there, the counts of the
-
-others count the changes of the repetition, so nothing. Turns are answered as the first time.
-"""
+others count the changes of the repetition, so nothing. Turns are answered as the first time."""
 
 
 def test_each_script_is_meant() -> None:

@@ -380,7 +380,7 @@ def test_an_own_deletion_stays_until_the_stream_has_passed_it(scene: Scene) -> N
 
 
 def test_an_object_that_was_created_again_is_there(scene: Scene) -> None:
-    """A marker gives way to what is newer than it."""
+    """A marker gives way to a newer version than its own."""
     scene.cache.wrote(dropped={"a/one": "105"})
     scene.cache.wrote([pod("a/one", 106, "db")])
     assert scene.owned_by("db") == ["a/one", "b/one"]
@@ -403,7 +403,7 @@ def test_many_markers_go_in_steps(scene: Scene) -> None:
 
 
 def test_the_end_of_a_list_drops_objects_that_it_did_not_show(scene: Scene) -> None:
-    """Unless it is newer; no late write of what is about to go comes back, and nothing of it is left."""
+    """Unless it is newer; no late write of a dropped object comes back, and nothing of it is left."""
     listing = step_of("100", "me:1", listed="110")
     scene.commit(listing)
     scene.cache.wrote([pod("a/late", 109), pod("a/ahead", 111, "web")])
@@ -485,7 +485,7 @@ def full(scene: Scene) -> Iterator[Scene]:
 
 
 def test_full_memory_refuses_objects_together_with_their_keys(full: Scene) -> None:
-    """Never one without the other; deletions go on, and what is there is read."""
+    """Never one without the other; deletions go on, and cached objects can be read."""
     for more in ({"keys": ["a/one"]}, {"known": {"a/one": "101"}}, {}):
         with pytest.raises(RedisRefused, match="is full"):
             full.store.commit(

@@ -414,7 +414,7 @@ def test_without_queues_a_user_has_those_of_the_prefix() -> None:
 
 
 def test_a_script_names_its_commands() -> None:
-    """What it calls, and what it prepares in tables; not what it returns."""
+    """The commands that it calls, and those in its tables; not its reply."""
     assert scripts.load("resume").commands == {"zcard", "llen", "hdel", "rpush"} | {"hget", "xadd", "hset"}
     assert "ok" not in scripts.load("commit").commands
     assert "zadd" in scripts.load("park").commands

@@ -56,7 +56,7 @@ def test_the_primary_is_found(settled: Sentinels) -> None:
 
 
 def test_a_fleet_outlives_the_death_of_its_primary(settled: Sentinels) -> None:
-    """Producers, claims, heartbeats and sleepers all find the next one, and what is added is processed."""
+    """Producers, claims, heartbeats and sleepers all find the next one, and added items are processed."""
     with FleetUnderLoad(settled.url) as fleet:
         fleet.wait_for_progress()
         dead = settled.primary()

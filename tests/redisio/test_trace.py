@@ -65,7 +65,7 @@ def test_each_script_leaves_its_inputs_and_its_reply(populated: Populated, scrip
 
 
 def test_a_call_that_changes_nothing_is_traced_too(populated: Populated) -> None:
-    """A zombie's turn, a commit of a former leader: what was refused is what one looks for."""
+    """A zombie's turn, a commit of a former leader: a reader looks for refused calls."""
     populated.run("turn", **populated.inputs("turn") | {"session": "1-nobody"})
     populated.run("commit", **populated.inputs("commit") | {"epoch": "1"})
     *_, zombie, former = entries(populated.store)
@@ -98,7 +98,7 @@ def test_bytes_that_are_no_text_come_back_as_they_were(store: QueueStore, item: 
 
 
 def test_a_trace_ends_by_itself(populated: Populated) -> None:
-    """At its time, by the server's clock; what is there stays for a day."""
+    """At its time, by the server's clock; its entries stay for a day."""
     switch_on(populated.store, seconds=5)
     populated.run("pause")
     populated.time += 5_000_000

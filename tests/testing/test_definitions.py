@@ -195,7 +195,7 @@ def refusal(api: Api, schema: dict[str, Any]) -> str:
     ],
 )
 def test_a_schema_needs_no_type_where_it_names_nothing(api: Api, schema: dict[str, Any]) -> None:
-    """As for what is free, or a number or a text."""
+    """For example for a free field, or a number or a text."""
     assert refusal(api, schema) == ""
 
 

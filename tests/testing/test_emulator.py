@@ -60,7 +60,7 @@ def test_compact_forgets_all_history(emulator: EmulatedApiServer, own: Api) -> N
 
 
 def test_an_expired_continue_token_comes_with_another(emulator: EmulatedApiServer, own: Api) -> None:
-    """The 410 carries a token that goes on with what is there now, at another version."""
+    """The 410 carries a token that goes on with the present objects, at another version."""
     for name in "abc":
         own.create(CONFIG_MAPS, config_map(name))
     page = own.get(CONFIG_MAPS, limit="1")

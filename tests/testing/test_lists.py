@@ -67,7 +67,7 @@ def test_field_selectors(api: Api, three: str, selector: str, expected: str) -> 
 
 
 def test_fields_of_a_kind_can_be_selected_by(api: Api, namespace: str) -> None:
-    """Events are found by what they are about."""
+    """Events are found by their object."""
     events = f"/api/v1/namespaces/{namespace}/events"
     for name in ("web", "db"):
         about = {"namespace": namespace, "kind": "Widget", "name": name}

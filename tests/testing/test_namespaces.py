@@ -120,7 +120,7 @@ def test_a_rehearsed_end_is_none(api: Api, path: str) -> None:
 
 @on_both
 def test_it_takes_nothing_new_while_it_ends(twins: Twins, path: str, namespace: str) -> None:
-    """By none of the ways to create; what is there can still be written."""
+    """By none of the ways to create; present objects can still be written."""
     twins.agree("POST", f"{path}/configmaps", config_map("held", metadata=HELD))
     twins.agree("DELETE", path)
     unnamed: list[dict[str, Any]] = [{"metadata": {"generateName": "new-"}}, {"metadata": {}}]

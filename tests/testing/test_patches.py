@@ -21,7 +21,7 @@ def containers(*each: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_a_merge_patch_removes_with_null(api: Api, config_maps: str) -> None:
-    """Null removes, what is not named stays, and no change keeps the version."""
+    """Null removes, a field that is not named stays, and no change keeps the version."""
     api.create(config_maps, config_map("web", a="1", b="2"))
     patched = api.merge(f"{config_maps}/web", {"data": {"b": None, "c": "3"}})
     assert patched["data"] == {"a": "1", "c": "3"}
@@ -156,7 +156,7 @@ def test_a_merge_key_may_be_of_any_type_in_an_order(api: Api, deployments: str) 
 
 
 def test_a_json_patch_may_do_nothing(api: Api, config_maps: str) -> None:
-    """Without operations, by a test for null of what is absent, and by a copy of it."""
+    """Without operations, by a test for null of an absent value, and by a copy of it."""
     created = api.create(config_maps, config_map("web"))
     absent = {"op": "test", "path": "/metadata/labels", "value": None}
     copied = {"op": "copy", "from": "/metadata/labels", "path": "/metadata/annotations"}
@@ -165,7 +165,7 @@ def test_a_json_patch_may_do_nothing(api: Api, config_maps: str) -> None:
 
 
 def test_strategic_merge_keeps_the_order_of_the_patch(api: Api, config_maps: str) -> None:
-    """In lists that are sets; what it does not name stays beside its neighbours."""
+    """In lists that are sets; a value that it does not name stays beside its neighbours."""
     api.create(config_maps, config_map("web", metadata={"finalizers": ["x.io/a", "x.io/b"]}))
     patch = {"metadata": {"finalizers": ["x.io/z", "x.io/b", "x.io/y"]}}
     patched = api.ask("PATCH", f"{config_maps}/web", patch, content_type=STRATEGIC)
@@ -253,7 +253,7 @@ STRATEGIES: dict[str, Any] = {
 @on_both
 @pytest.mark.parametrize("patch", STRATEGIES.values(), ids=STRATEGIES)
 def test_strategic_merge_follows_the_schema(twins: Twins, deployments: str, patch: dict[str, Any]) -> None:
-    """By merge keys, directives and orders, and what it cannot merge is refused: as the real server does."""
+    """By merge keys, directives and orders; a patch that it cannot merge is refused as by the real server."""
     template = {"metadata": {"labels": {"app": "web"}}, "spec": POD}
     spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
     web = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}, "spec": spec}

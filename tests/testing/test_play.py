@@ -10,7 +10,7 @@ from tests.testing.twins import Twins
 @on_both
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))])
 def test_random_requests_are_answered_alike(twins: Twins, namespace: str, seed: int) -> None:
-    """Codes, messages, causes, and what is stored, after creations, patches, applies and deletions."""
+    """Codes, messages, causes, and stored objects, after creations, patches, applies and deletions."""
     play(twins, namespace, seed, requests=300)
 
 

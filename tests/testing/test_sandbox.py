@@ -105,7 +105,7 @@ def test_a_deletion_that_comes_late_is_waited_for(sandbox: Sandbox, monkeypatch:
 
 
 def test_an_object_that_another_watch_of_the_resource_knows_is_not_gone(sandbox: Sandbox) -> None:
-    """Each watch is compared with what it selects itself: `other` bears no label, and is there."""
+    """Each watch is compared with the objects that it selects: `other` bears no label, and is there."""
     seen: list[str] = []
     watches: list[Watch] = [WATCH, Watches("v1/ConfigMap", lambda obj: [f"all/{obj['metadata']['name']}"])]
     sandbox.run_until_idle(Controller("twice", lambda each: seen.append(each.key), watches=watches))
@@ -269,7 +269,7 @@ def time_runs_out(monkeypatch: pytest.MonkeyPatch, once: Callable[[], object]) -
 def test_an_item_that_never_ends_is_reported_with_its_last_error(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The timeout names key, state, due time and failures, and comes from what the reconcile raised."""
+    """The timeout names key, state, due time and failures, and has the reconcile's exception as its cause."""
 
     def fail(request: Request) -> None:
         raise RetryAfter(3600, f"no luck with {request.name}")

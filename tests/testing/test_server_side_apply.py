@@ -119,7 +119,7 @@ def test_a_configuration_keeps_to_the_schema(ada: Applier) -> None:
 
 @pytest.mark.parametrize("metadata", ["web", 1, [], {"name": 1}])
 def test_metadata_of_another_type_are_refused(twins: Twins, namespace: str, metadata: Any) -> None:
-    """With the same words; what is no text is no part of the object's name there."""
+    """With the same words; a value that is no text is no part of the object's name there."""
     path = f"/api/v1/namespaces/{namespace}/configmaps/web"
     configuration = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
     twins.agree("PATCH", path, configuration, content_type=APPLY, fieldManager="ada")

@@ -41,7 +41,7 @@ def scaled(request: pytest.FixtureRequest, twins: Twins, deployments: str, gadge
 
 
 def test_a_scale_is_read_and_written_alike(twins: Twins, scaled: str) -> None:
-    """By PUT and patches; what it does not know it leaves, and what no object can have is refused."""
+    """By PUT and patches; it leaves fields that it does not know, and refuses impossible values."""
     twins.agree("GET", f"{scaled}/scale")
     assert twins.agree("PATCH", f"{scaled}/scale", {"spec": {"replicas": 4}}, content_type=MERGE)["spec"]
     for replicas in 3, -1, 8, None:
@@ -60,7 +60,7 @@ def test_a_scale_is_read_and_written_alike(twins: Twins, scaled: str) -> None:
 
 
 def test_a_scale_of_another_object_or_version_is_refused_alike(twins: Twins, scaled: str) -> None:
-    """And one of what is not there, or has none."""
+    """And one of an object that is not there, or has none."""
     old = {**SCALE, "metadata": {"name": "web", "resourceVersion": "1"}, "spec": {"replicas": 2}}
     assert twins.agree("PUT", f"{scaled}/scale", old)["code"] == 409
     assert twins.agree("PUT", f"{scaled}/scale", {**SCALE, "metadata": {"name": "other"}})["code"] == 400

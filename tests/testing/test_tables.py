@@ -119,7 +119,7 @@ PODS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 @on_both
 def test_the_status_of_a_pod_is_shown_alike(twins: Twins, namespace: str) -> None:
-    """In one word, by what its containers say; the last one is Terminating."""
+    """In one word, by the states of its containers; the last one is Terminating."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     containers = [{"name": name, "image": name} for name in ("web", "log")]
     inits = [{"name": "init", "image": "init"}, {"name": "sidecar", "image": "x", "restartPolicy": "Always"}]
@@ -230,7 +230,7 @@ def _delete(client: Client, definition: dict[str, Any]) -> None:
 
 @on_both
 def test_the_columns_of_a_definition_are_shown_alike(twins: Twins, shown: str) -> None:
-    """By simple paths, as texts, numbers, truths and times; what is not there is empty."""
+    """By simple paths, as texts, numbers, truths and times; an absent value is empty."""
     group = shown.split("/")[2]
     labels = {"labels": {"example.com/a": "b"}}
     whole = {"color": "red", "ratio": 1.5, "enabled": True, "list": ["x", "y"]}

@@ -138,7 +138,7 @@ def test_a_merge_patch_is_a_map(api: Api, config_maps: str, patch: Any) -> None:
 
 
 def test_a_strategic_patch_changes_no_type(api: Api, config_maps: str) -> None:
-    """Kind and version are no fields of what it merges into."""
+    """Kind and version are no fields of the object that it merges into."""
     api.create(config_maps, config_map("web"))
     patch = {"kind": "Other", "apiVersion": "v9", "data": {"a": "1"}}
     patched = api.ask("PATCH", f"{config_maps}/web", patch, content_type=STRATEGIC)

@@ -267,7 +267,7 @@ def test_a_delete_has_its_options_in_the_query_if_it_has_no_body(twins: Twins, n
 def test_a_field_that_samples_lack_is_refused_alike(
     twins: Twins, namespace: str, kind: str, place: str, value: Any
 ) -> None:
-    """Mistyped amounts, two choices where there is one, and what has to be there beside it."""
+    """Mistyped amounts, two choices where there is one, and the fields that have to be beside it."""
     body = with_value(sample(kind, "web"), place, value)
     twins.agree("POST", collection(resource_of(kind), namespace), body, **REHEARSED)
 

@@ -173,6 +173,6 @@ def test_a_period_counts_from_the_start(period: str, seconds: int) -> None:
     ],
 )
 def test_a_wrong_schedule_is_refused(text: str, complaint: str) -> None:
-    """The error names the field, and what it may hold."""
+    """The error names the field, and its allowed values."""
     with pytest.raises(ValueError, match=complaint):
         parse(text, start=MOMENT)

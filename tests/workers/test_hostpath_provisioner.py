@@ -25,7 +25,7 @@ def volume_of(provisioner: HostPathProvisioner) -> dict[str, object]:
 
 
 def test_the_example_gets_its_directory(sandbox: Sandbox, tmp_path: Path) -> None:
-    """From the claim beside it to the directory, and back, with what was written into it."""
+    """From the claim beside it to the directory, and back, with the file that was written into it."""
     provisioner = HostPathProvisioner(tmp_path)
     controller = ProvisionController(PROVISIONER_NAME, provisioner)
     _, claim = sandbox.apply(EXAMPLE)

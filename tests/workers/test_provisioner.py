@@ -185,7 +185,7 @@ def test_a_deleted_claim_gets_no_volume(begin: Callable[..., Play]) -> None:
 
 
 def test_it_counts_its_work_under_the_originals_names(begin: Callable[..., Play]) -> None:
-    """By class, and by what a claim is made from."""
+    """By class, and by the source of a claim."""
     metrics = RecordedMetrics()
     counting = begin(metrics=metrics, rate_limiter=QUICKLY)
     source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "before"}

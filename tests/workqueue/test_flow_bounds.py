@@ -211,7 +211,7 @@ def test_nothing_is_left_of_limits_once_the_work_is_done(bounded: Bounded, conne
 
 
 def test_a_queue_without_a_limit_has_no_further_keys(connection: Connection) -> None:
-    """Nothing is paid for what is not asked."""
+    """A limit that is not set costs nothing."""
     queue, store = Queue("foos", connection, fair_by="namespace"), QueueStore(connection, "foos")
     queue.add("a/1", "a/2")
     queue.get(timeout=0)
@@ -328,7 +328,7 @@ def test_items_that_are_held_back_come_back_where_redis_has_no_record_of_a_limit
 def test_claims_that_an_older_distq_ended_count_no_longer(
     bounded: Bounded, connection: Connection, server_time: ServerTime
 ) -> None:
-    """It knows nothing of limits: what it leaves is dropped as soon as it would hold back anything."""
+    """It knows nothing of limits: its entries are dropped as soon as they would hold back anything."""
     queue, store = bounded(1), QueueStore(connection, "foos")
     first_of(2, queue)
     for structure, command in (("processing", "ZREM"), ("claims", "HDEL")):
@@ -383,7 +383,7 @@ def test_claims_count_for_a_limit_with_any_scores(
 def test_a_user_who_ends_that_a_queue_is_fair_ends_its_limits(
     bounded: Bounded, connection: Connection
 ) -> None:
-    """There are no flows any more; what was held back comes back in its order."""
+    """There are no flows any more; items that were held back come back in their order."""
     queue, store = bounded(1), QueueStore(connection, "foos")
     request = first_of(4, queue)
     store.share("none")

@@ -58,7 +58,7 @@ def test_a_claim_that_redis_forgot_is_cancelled_by_the_next_heartbeat(
 def test_a_busy_session_compares_its_claims_with_its_next_turn(
     make_queue: Make, connection: Connection
 ) -> None:
-    """Its heartbeats find a turn under way each time; what it settled before, and holds again, goes back."""
+    """Its heartbeats find a turn under way each time; an item settled before, and held again, goes back."""
     queue, other = make_queue(), make_queue()
     settled = [f"settled {number:03}" for number in range(138)]
     queue.add(*settled, "kept")

@@ -179,7 +179,7 @@ def test_a_call_within_a_call_gets_a_helper_of_its_own() -> None:
 
 
 def test_an_interrupted_call_goes_on_and_its_answer_is_undone() -> None:
-    """It learns that its caller has gone, and what it waits for ends."""
+    """It learns that its caller has gone, and its wait ends."""
     entered, ended, undone = threading.Event(), threading.Event(), list[str]()
 
     def work() -> str:

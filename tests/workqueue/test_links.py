@@ -106,7 +106,7 @@ def test_the_add_that_raises_an_item_is_linked_from_then_on(make_queue: Make, of
 def test_an_add_while_the_item_is_claimed_is_linked_from_the_next_claim(
     make_queue: Make, off_the_ms: ServerTime
 ) -> None:
-    """A release puts the item back to where it was, with what it is linked to."""
+    """A release puts the item back to its place, with its link."""
     queue = make_queue(spans=NumberedSpans())
     queue.add("a")
     request = queue.get(0)
@@ -182,7 +182,7 @@ def test_a_worker_without_spans_gets_no_links(make_queue: Make, off_the_ms: Serv
 
 
 def test_a_turn_that_is_repeated_links_as_before(connection: Connection) -> None:
-    """Its reply was lost, and what it claimed is returned with the same links."""
+    """Its reply was lost, and its claims are returned with the same links."""
     connection.server_time = 1_795_000_000_000_001
     queue = Queue("foos", connection, spans=NumberedSpans())
     queue.add("a")
@@ -315,7 +315,7 @@ def test_a_request_is_the_same_with_any_link() -> None:
 
 
 def test_the_old_names_of_the_setters_work_for_one_version() -> None:
-    """With a warning; what they set is used."""
+    """With a warning; the provider that they set is used."""
     queue, spans, metrics = MemoryQueue("old"), NumberedSpans(), RecordedMetrics()
     with pytest.warns(DeprecationWarning, match=r"^measure is set_metrics_provider now\.$"):
         queue.measure(metrics)

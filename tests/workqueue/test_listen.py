@@ -198,7 +198,7 @@ def test_another_thread_of_the_handle_gets_an_item_that_was_claimed_ahead(counte
 
 @pytest.mark.parametrize("what", ["outside of a loop", "with a fleet_concurrency", "after a release"])
 def test_nothing_is_claimed_ahead(connection: Connection, what: str) -> None:
-    """Where no loop will come for it, where it would count for the fleet, and of what was given back."""
+    """Outside of a loop, on a queue with a limit of its fleet, and after a release."""
     queue = Queue("foos", connection)
     queue.add("a", "b")
     if what == "with a fleet_concurrency":

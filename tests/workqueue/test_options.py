@@ -19,7 +19,7 @@ OPTIONS = {option.name: option for option in fields(QueueOptions)}
 
 
 def test_type_checkers_know_each_option() -> None:
-    """Its type is that of the field; what is seconds there may be given as a timedelta."""
+    """Its type is that of the field; a number of seconds may be given as a timedelta."""
     types: dict[str, Any] = {name: option.type for name, option in OPTIONS.items()}
     durations = {name for name, kind in types.items() if kind in (float, float | None)}
     assert durations == {"revive_dead_after", "claim_duration", "wait_timeout"}

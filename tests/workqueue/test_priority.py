@@ -78,7 +78,7 @@ def test_an_item_is_one_entry_with_the_highest_priority_and_the_earliest_time(
 @pytest.mark.conformance("PQ-03", "PQ-06")
 @anywhere
 def test_a_waiting_item_that_is_added_now_keeps_the_higher_priority(queue: Queue) -> None:
-    """The delay is gone, what it said about the priority stays; also the other way round."""
+    """The delay is gone, its priority stays; also the other way round."""
     queue.add("foo", priority=5, after=10)
     queue.add("foo")
     queue.add("bar")

@@ -111,7 +111,7 @@ def test_never_early_a_delayed_item_waits_for_the_servers_clock(
 def test_crash_safe_the_items_of_a_dead_worker_come_back_and_its_zombie_is_refused(
     make_queue: Make, server_time: ServerTime
 ) -> None:
-    """A silent session lapses after the claim duration; what it sends later changes nothing."""
+    """A silent session lapses after the claim duration; its later calls change nothing."""
     dead, living = make_queue(), make_queue()
     dead.add("a", "b")
     request = dead.get(0)

@@ -186,7 +186,7 @@ def test_an_outage_counts_as_silence_of_no_session(make: Make) -> None:
 
 
 def test_one_that_waits_leaves_the_tokens_to_others(make: Make, connection: Connection) -> None:
-    """It is not woken for what it may not claim."""
+    """It is not woken for items that it may not claim."""
     first, second = make(CONFIG_MAPS), make(SECRETS)
     first.turn([], 0)
     assert second.turn([], 1).wait == 1.0
@@ -276,7 +276,7 @@ def test_a_program_whose_informer_lives_is_in_the_way(make: Make, connection: Co
 def test_other_watches_or_another_lease_are_mentioned_once(
     make: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A rolling update passes; what may be another program all the same is named."""
+    """A rolling update passes; a difference that may mean another program is named nevertheless."""
     before = Purpose("v1/ConfigMap", (), "distq-foos", ("For v1/ConfigMap",))
     old, older = make(before), make(before)
     new = make(Purpose("v1/ConfigMap", (), "distq-bars", ("For v1/ConfigMap", "Owns v1/Pod")))

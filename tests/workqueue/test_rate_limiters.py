@@ -203,7 +203,7 @@ def test_a_failure_record_goes_with_its_item(
     end: Callable[[Queue], object],
     max_retries: int | None,
 ) -> None:
-    """Records belong to what is pending, held or dead; nothing is left to expire."""
+    """Records belong to pending, held or dead items; nothing is left to expire."""
     queue = make_queue(max_retries=max_retries)
     fail(queue, "a")
     server_time.advance(1)

@@ -437,7 +437,7 @@ def test_a_failure_is_counted_though_the_session_was_lost(make_queue: Make, conn
 def test_a_close_without_an_answer_ends_the_session_here(
     redis_server: EmbeddedValkey, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its heartbeat has stopped: what it held is cancelled and lapses, and the next use opens another."""
+    """Its heartbeat has stopped: its items are cancelled and lapse, and the next use opens another."""
     caplog.set_level(logging.ERROR)
     with TcpProxy(("127.0.0.1", redis_server.port)) as proxy:
         queue = Queue("foos", f"redis://127.0.0.1:{proxy.port}")

@@ -270,7 +270,7 @@ def test_the_items_that_a_process_holds_when_it_ends_are_free_at_once(
 
 @pytest.mark.conformance("RD-14")
 def test_an_emptied_redis_is_a_new_beginning(make_queue: Make, connection: Connection) -> None:
-    """Handles go on with what is added again; what was claimed before is cancelled and refused."""
+    """Handles go on with items that are added again; earlier claims are cancelled and refused."""
     queue = make_queue()
     queue.add("a", "b")
     request = queue.get(0)

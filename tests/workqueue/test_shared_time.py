@@ -104,7 +104,7 @@ def test_times_are_exact_to_the_microsecond(queue: Queue, connection: Connection
 def test_depth_is_the_number_of_items_that_wait_now(
     make_queue: Make, server_time: ServerTime, connection: Connection
 ) -> None:
-    """Ready, dirty, and what is due, also where no process lives to promote it; nothing else."""
+    """Ready, dirty and due items, also where no process lives to promote them; nothing else."""
     queue, looking = make_queue(max_retries=0), make_queue()
     assert looking.depth() == 0
     queue.add("held", "dirty", "dead")

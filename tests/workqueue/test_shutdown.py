@@ -337,7 +337,7 @@ def test_nothing_of_a_handle_runs_on_after_its_shutdown(
 @pytest.mark.conformance("PQ-16")
 @anywhere
 def test_no_item_is_lost_by_a_shutdown_while_items_are_handed_out(make_queue: Make) -> None:
-    """50 times 20 threads: each ends, and what no thread got is still there for another handle."""
+    """50 times 20 threads: each ends, and an item that no thread got is still there for another handle."""
     rest = make_queue()
     for number in range(50):
         queue = make_queue()

@@ -86,7 +86,7 @@ def members(connection: Connection, name: str) -> set[bytes]:
 def test_every_item_is_in_one_place_after_every_call(
     make_queue: Make, connection: Connection, server_time: ServerTime, seed: int
 ) -> None:
-    """One pending entry, one claim; what is held is never ready, and only what is held is dirty."""
+    """One pending entry, one claim; a held item is never ready, and only a held item is dirty."""
     walk = Walk(make_queue, connection, server_time, seed)
     for _ in range(200):
         call = walk.step()

@@ -31,7 +31,7 @@ def _count(worker: Worker, settlements: list[Settlement], kinds: list[Any]) -> N
 
 
 def test_counts_are_seen_long_before_the_next_heartbeat_is_due(connection: Connection) -> None:
-    """A heartbeat of 10 s keeps the claims; what was done is shown sooner."""
+    """A heartbeat of 10 s keeps the claims; finished work is shown sooner."""
     queue = Queue("foos", connection)
     queue.add("a", "b")
     for _ in range(2):

@@ -56,7 +56,7 @@ class PodSets:
 @pytest.mark.slow
 @pytest.mark.parametrize("sandbox", ["real"], indirect=True)
 def test_no_pod_is_too_many_when_workers_and_leaders_die(sandbox: Sandbox, tmp_path: Path) -> None:
-    """A worker that meets a pod that the cache lacks makes no second one, and what is cut short goes on."""
+    """A worker that meets a pod that the cache lacks makes no second one, and interrupted work goes on."""
     sandbox.apply(ROOT / "examples" / "pod-set-crd.yaml")
     play = PodSets(sandbox)
     example, module = "examples.pod_set", "tests.examples.quick_pod_set"

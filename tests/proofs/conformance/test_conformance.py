@@ -74,7 +74,7 @@ def test_a_missing_test_is_named() -> None:
 
 
 def test_the_table_can_be_read_by_programs() -> None:
-    """A row is one object, with what it lacks."""
+    """A row is one object, with the servers that it lacks."""
     row = json.loads(record(same("A-1", "a"), Coverage({"test_a"}, {"redis7"})))
     assert (row["id"], row["kind"], row["tests"], row["servers"]) == ("A-1", "same", ["test_a"], ["redis7"])
     assert row["lacks"] == ["redis6", "valkey9"]

@@ -63,7 +63,7 @@ def test_garbage_scores_keep_no_item_from_being_processed(
 
 @pytest.mark.parametrize("structure", ["suspects", "failures"])
 def test_garbage_keeps_no_suspect_from_being_processed(live: LiveQueue, structure: str) -> None:
-    """By its score, or by its record: what is no suspect by that is processed beside others."""
+    """By its score, or by its record: an item that is no suspect by that is processed beside others."""
     keys = live.add_suspects()
     if structure == "suspects":
         live.plant_scores(structure, keys, SCORES)
@@ -84,7 +84,7 @@ def test_garbage_keeps_no_suspect_from_being_processed(live: LiveQueue, structur
 def test_garbage_records_of_items_keep_nothing_from_being_processed(
     live: LiveQueue, structure: str, states: list[str]
 ) -> None:
-    """An item is processed, or set aside with what could not be read."""
+    """An item is processed, or set aside with the record that could not be read."""
     for state in states:
         live.plant_texts(structure, names(state), TEXTS)
     _work_off(live)

@@ -56,7 +56,7 @@ def _plant(redis: Connection) -> None:
 
 
 def test_worker_processes_go_on_after_any_foreign_write(distq: CommandLine, redis: Connection) -> None:
-    """One is killed with what it holds, another goes on: every key is reconciled, or dead and unreadable."""
+    """One is killed with its items, another goes on: every key is reconciled, or dead and unreadable."""
     distq.module("garbled", SOURCE)
     Queue("garbled", redis).add(*KEYS)
     killed, inspector, journal = (

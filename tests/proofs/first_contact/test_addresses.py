@@ -108,7 +108,7 @@ def test_a_password_where_none_is_set(redis_server: EmbeddedValkey) -> None:
 
 
 def test_tls_against_a_plain_port(redis_server: EmbeddedValkey) -> None:
-    """The server waits for the end of what it takes for a command; distq asks again in plain words."""
+    """The server waits for the end of a supposed command; distq asks again in plain words."""
     began = time.monotonic()
     message = refused(f"rediss://:{SECRET}@127.0.0.1:{redis_server.port}/0", ConfigError)
     assert message == (

@@ -163,7 +163,7 @@ def test_closing_the_window_of_a_run_lets_reconciles_end(desk: Desk) -> None:
 
 
 def test_ctrl_c_counts_the_processes_that_a_demo_stops(desk: Desk) -> None:
-    """Processes are counted by what they are."""
+    """Each kind of process has its number."""
     window = desk.open("distq", "demo", "--duration", "60", "--json")
     window.wait_for(r'"leader":"informer-1"')
     window.type("\x03")

@@ -80,7 +80,7 @@ def test_more_entries_than_a_page_are_read(recorder: Recorder, queue: Queue) -> 
 def test_where_redis_went_back_another_segment_begins(
     recorder: Recorder, queue: Queue, connection: Connection
 ) -> None:
-    """It shares what was kept; what was lost stays in the segment before."""
+    """It shares the calls that were kept; lost ones stay in the segment before."""
     process(queue, "a")
     copy = Copy(connection)
     process(queue, "b")
@@ -109,7 +109,7 @@ def test_an_add_that_redis_lost_is_a_violation_of_its_own(
 
 @one_server
 def test_a_wipe_begins_another_segment(recorder: Recorder, queue: Queue, connection: Connection) -> None:
-    """The trace went with the rest: it is switched on again, and begins with what is there by then."""
+    """The trace went with the rest: it is switched on again, and begins with the state of that moment."""
     process(queue, "a")
     recorder.poll()
     connection.execute("FLUSHALL")

@@ -66,7 +66,7 @@ def test_two_runs_of_a_key_at_a_time_overlap() -> None:
 
 
 def test_a_frozen_process_runs_only_before_and_after() -> None:
-    """A run of another process overlaps with what it does after the freeze, not with the freeze."""
+    """A run of another process overlaps with the frozen one's work after the freeze, not with the freeze."""
     frozen = {"worker-1": [(10.2, 10.8)]}
     meanwhile = replace(RUN, fence=2, process="worker-2", began=10.3, ended=10.7)
     assert not list(judge.overlaps([RUN, meanwhile], frozen))
@@ -123,7 +123,7 @@ def test_a_claim_that_redis_forgot_may_run_late_for_as_long_as_two_may_overlap()
 
 
 def test_all_is_healed_when_the_last_overdue_item_began() -> None:
-    """Adds, changes, and what was cut off; and when adds are acknowledged again."""
+    """Adds, changes, and runs that were cut off; and when adds are acknowledged again."""
     add = Add("one", asked=9.0, answered=9.1)
     again = Add("two", asked=9.6, answered=10.5)
     change = Change("ns/map", 7, gone=False, asked=9.0, answered=9.1)

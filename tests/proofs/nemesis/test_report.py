@@ -11,7 +11,7 @@ MEASURED = Redelivery(kills=200, lost=0, p50=3.0, p99=3.9, longest=4.0)
 
 
 def test_the_documentation_describes_each_fault() -> None:
-    """Its name, what is done and what is required, in order; none that does not exist."""
+    """Its name, action and requirement, in order; none that does not exist."""
     rows = table("fault", "what is done", "required")
     assert [row[:3] for row in rows] == [[fault.name, fault.what, fault.required] for fault in faults()]
 
