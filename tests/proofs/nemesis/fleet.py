@@ -68,7 +68,7 @@ class Fleet:
 
     def frozen(self) -> dict[str, list[Span]]:
         """Return when nothing of which process could run."""
-        every = ((each.folder.name, [*each.frozen, *each.journal.stood]) for each in self._read())
+        every = ((each.folder.name, [*each.frozen, *each.journal.stalled]) for each in self._read())
         return {name: spans for name, spans in every if spans}
 
     def said(self, text: str) -> int:

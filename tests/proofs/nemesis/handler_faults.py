@@ -51,7 +51,7 @@ def interpreter_held(stage: Stage) -> None:
     stage.add(key)
     stage.until((stage.folder / "greedy").exists, "it holds it")
     begun = time.monotonic()
-    stage.until(lambda: any(map(_was_frozen, stage.fleet.named("worker"))), "it lets it go")
+    stage.until(lambda: any(map(_has_stalled, stage.fleet.named("worker"))), "it lets it go")
     logged = "a handler held the interpreter"
     stage.until(lambda: stage.fleet.said(logged), "its process says what it was")
     stage.healed_from = begun
@@ -101,9 +101,9 @@ def sleepers_frozen(stage: Stage) -> None:
     stage.go_on()
 
 
-def _was_frozen(worker: FleetProcess) -> bool:
+def _has_stalled(worker: FleetProcess) -> bool:
     worker.journal.read_on()
-    return bool(worker.journal.stood)
+    return bool(worker.journal.stalled)
 
 
 def _all_idle(workers: list[FleetProcess]) -> bool:

@@ -89,7 +89,7 @@ class JournalReader:
         self.adds: list[Add] = []
         self.reconciles: dict[tuple[str, str, int], Reconcile] = {}
         self.attempts: list[Attempt] = []
-        self.stood: list[tuple[float, float]] = []
+        self.stalled: list[tuple[float, float]] = []
         """When nothing of the process could run."""
         self._path = path
         self._process = process
@@ -111,8 +111,8 @@ class JournalReader:
                         vars(run).update(record)
                 case "settled":
                     self.attempts.append(Attempt(**record))
-                case "stood":
-                    self.stood.append((record["began"], record["ended"]))
+                case "stalled":
+                    self.stalled.append((record["began"], record["ended"]))
 
     def forget(self) -> None:
         """Forget all notes; later ones count."""
@@ -120,7 +120,7 @@ class JournalReader:
         self.adds.clear()
         self.reconciles.clear()
         self.attempts.clear()
-        self.stood.clear()
+        self.stalled.clear()
 
     def _new_lines(self) -> Iterator[bytes]:
         if not self._path.exists():

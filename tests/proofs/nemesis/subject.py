@@ -158,7 +158,7 @@ def hold_interpreter() -> None:
     GREEDY.touch()
     began = time.monotonic()
     ctypes.PyDLL(None).usleep(int(1.5e6 * CLAIM_DURATION))
-    journal.write("stood", began=began, ended=time.monotonic())
+    journal.write("stalled", began=began, ended=time.monotonic())
 
 
 def _takes(key: str) -> float:
