@@ -105,7 +105,10 @@ class Controller:
             self.watches = _watches(self.name, watches)
             require_reconcile(reconcile)
             self._require_arguments()
-            self._require_caches()
+            if self.watches:
+                from distq.controller.cached import caches  # needs the extra kubernetes
+
+                self.caches = caches.Caches(self.watches, self.queue, timeout=self.cache_sync_timeout)
 
     def lister(self, resource: str) -> "Lister":
         """Return a view of what a watch with ``cached=True`` keeps of a resource, ``"v1/Pod"``.
@@ -121,17 +124,9 @@ class Controller:
     def __repr__(self) -> str:
         return f"Controller({self.name!r}, {getattr(self.reconcile, '__qualname__', self.reconcile)!r})"
 
-    def _require_caches(self) -> None:
-        if not self.watches:
-            return
-        from distq.controller.cached.caches import Caches  # needs the extra kubernetes
-
-        self.caches = Caches(self.watches, self.queue, timeout=self.cache_sync_timeout)
-
     def _require_arguments(self) -> None:
         for name, switch in {"shared": self.shared, "failure_events": self.failure_events}.items():
-            if not isinstance(switch, bool):
-                raise ConfigError(f"bad {name}: {switch!r:.80}. Give True or False.")
+            _require(name, switch, isinstance(switch, bool), "Give True or False.")
         if self.failure_events and reconciled_resource(self) is None:
             raise ConfigError(
                 f"bad failure_events of {self.name}: no For says what its keys are. Add one, or leave it out."
@@ -141,26 +136,17 @@ class Controller:
             "fleet_concurrency": self.fleet_concurrency,
             "fleet_concurrency_per_flow": self.fleet_concurrency_per_flow,
         }.items():
-            if number is not None and not (is_whole(number) and number >= 1):
-                raise ConfigError(f"bad {name}: {number!r}. Give a whole number, 1 or more.")
+            is_good = number is None or (is_whole(number) and number >= 1)
+            _require(name, number, is_good, "Give a whole number, 1 or more.")
         self.queue.fleet_concurrency_per_flow = self.fleet_concurrency_per_flow
-        timeout = self.reconciliation_timeout
-        if timeout is not None and not (is_number(timeout) and timeout > 0):
-            raise ConfigError(
-                f"bad reconciliation_timeout: {self.reconciliation_timeout!r}. Give seconds or None."
-            )
-        if self.max_hold is not None and not (
-            is_number(self.max_hold) and self.max_hold > (self.reconciliation_timeout or 0)
-        ):
-            raise ConfigError(
-                f"bad max_hold: {self.max_hold!r}. Give more than the reconciliation_timeout, or None."
-            )
-        if not (is_number(self.cache_sync_timeout) and self.cache_sync_timeout > 0):
-            raise ConfigError(
-                f"bad cache_sync_timeout: {self.cache_sync_timeout!r}. Give more than 0 seconds."
-            )
-        if not (is_number(self.resync_period) and self.resync_period >= 0):
-            raise ConfigError(f"bad resync_period: {self.resync_period!r}. Give seconds, or 0 for never.")
+        timeout, hold = self.reconciliation_timeout, self.max_hold
+        is_good = timeout is None or (is_number(timeout) and timeout > 0)
+        _require("reconciliation_timeout", timeout, is_good, "Give seconds or None.")
+        is_good = hold is None or (is_number(hold) and hold > (timeout or 0))
+        _require("max_hold", hold, is_good, "Give more than the reconciliation_timeout, or None.")
+        wait, period = self.cache_sync_timeout, self.resync_period
+        _require("cache_sync_timeout", wait, is_number(wait) and wait > 0, "Give more than 0 seconds.")
+        _require("resync_period", period, is_number(period) and period >= 0, "Give seconds, or 0 for never.")
 
 
 def reconciled_resource(controller: Controller) -> str | None:
@@ -180,6 +166,11 @@ def purpose_of(controller: Controller, lease: str) -> Purpose | None:
     from distq.controller.watches import title  # needs the extra kubernetes
 
     return Purpose(resource, lease=lease, watches=tuple(map(title, controller.watches)))
+
+
+def _require(name: str, value: object, is_good: bool, remedy: str) -> None:
+    if not is_good:
+        raise ConfigError(f"bad {name}: {value!r:.80}. {remedy}")
 
 
 def _queue(queue: object, fair_by: str | None) -> QueueHandle:

@@ -30,7 +30,8 @@ def is_async(function: object) -> bool:
         if inspect.iscoroutinefunction(layer):
             return True
         wrapped = getattr(layer, "__dict__", {}).get("__wrapped__")
-        layers += [inner for inner in (_called_by(layer), wrapped) if not _is_among(inner, layers)]
+        inner = [one for one in (_called_by(layer), wrapped) if one is not None]
+        layers += [one for one in inner if not any(one is known for known in layers)]
     return False
 
 
@@ -114,7 +115,3 @@ def _called_by(function: object) -> Any:
         return function.__func__
     call = None if isinstance(function, type) else getattr(type(function), "__call__", None)  # noqa: B004
     return None if isinstance(call, types.WrapperDescriptorType) else call
-
-
-def _is_among(function: object, functions: list[object]) -> bool:
-    return function is None or any(function is one for one in functions)

@@ -108,7 +108,7 @@ class Manager:
         self._parts = Parts(
             settings=settings,
             connection=redis if isinstance(redis, Connection) else Connection(redis, settings=settings),
-            client=client,
+            given_client=client,
             metrics=None if metrics is None else safe_metrics(metrics),
             spans=None if spans is None else safe_spans(spans),
             event_loop=event_loop,

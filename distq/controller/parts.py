@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from distq.config import Settings, lease_name
@@ -24,42 +26,27 @@ if TYPE_CHECKING:
     from distq.controller.leading import Candidate
 
 
+@dataclass(kw_only=True)
 class Parts:
-    """Makes the parts, and connects controllers to what they share.
+    """Makes the parts, and connects controllers to what they share."""
 
-    ``on_failure`` receives what the process cannot go on with, ``on_settled`` each settlement that is no
-    success.
-    """
+    settings: Settings
+    connection: Connection
+    given_client: "Client | None"
+    metrics: SafeMetrics | None
+    spans: SafeSpans | None
+    event_loop: EventLoop
+    on_failure: Callable[[BaseException], None]
+    """Receives what the process cannot go on with."""
+    on_settled: Callable[[str, Settlement], None]
+    """Receives each settlement that is no success."""
 
-    def __init__(
-        self,
-        *,
-        settings: Settings,
-        connection: Connection,
-        client: "Client | None",
-        metrics: SafeMetrics | None,
-        spans: SafeSpans | None,
-        event_loop: EventLoop,
-        on_failure: Callable[[BaseException], None],
-        on_settled: Callable[[str, Settlement], None],
-    ) -> None:
-        self.settings = settings
-        self.connection = connection
-        self.metrics = metrics
-        self.spans = spans
-        self._client = client
-        self._event_loop = event_loop
-        self._on_failure = on_failure
-        self._on_settled = on_settled
-
-    @property
+    @cached_property
     def client(self) -> "Client":
         """Return the one client of all controllers and of the candidate, made where none was given."""
-        if self._client is None:
-            from distq.client.client import Client
+        from distq.client.client import Client
 
-            self._client = Client()
-        return self._client
+        return self.given_client or Client()
 
     def lease_name(self, controllers: Sequence[Controller]) -> str:
         """Return the name of the Lease, as the settings or the names of the controllers have it."""
@@ -108,8 +95,8 @@ class Parts:
             fleet_concurrency_per_flow=self.settings.fleet_concurrency_per_flow,
             metrics=self.metrics,
             spans=self.spans,
-            event_loop=self._event_loop,
-            on_failure=self._on_failure,
+            event_loop=self.event_loop,
+            on_failure=self.on_failure,
             on_settled=self._settled(controller),
         )
 
@@ -127,19 +114,19 @@ class Parts:
             metrics=self.metrics,
             spans=self.spans,
             runnables=runnables,
-            on_failure=self._on_failure,
+            on_failure=self.on_failure,
         )
 
     def _settled(self, controller: Controller) -> Callable[[str, Settlement], None]:
         """Return what takes note of reconciles that did not succeed."""
         resource = reconciled_resource(controller)
         if not controller.failure_events or resource is None:
-            return self._on_settled
+            return self.on_settled
         events = FailureEvents(self.client, resource)
 
         def settled(queue: str, settlement: Settlement) -> None:
             events.settled(settlement)
-            self._on_settled(queue, settlement)
+            self.on_settled(queue, settlement)
 
         return settled
 

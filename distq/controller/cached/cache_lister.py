@@ -1,6 +1,6 @@
 """Reading what a cached watch keeps (controller-runtime's cache-backed client.Reader)."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
 from distq.client.client import Client
@@ -16,8 +16,6 @@ from distq.informer.selectors import Labels, label_pairs
 from distq.informer.stored_object import StoredObject
 from distq.redisio.object_cache import CachedObject, CacheIncomplete, ObjectCache
 
-Counted = Callable[[], None]
-
 
 class CacheLister(Lister):
     """A lister of what the leading informer keeps in Redis, in all processes of a fleet.
@@ -27,7 +25,7 @@ class CacheLister(Lister):
     """
 
     def __init__(
-        self, caches: Sequence[StreamCache], client: Callable[[], Client], oversized: Counted
+        self, caches: Sequence[StreamCache], client: Callable[[], Client], oversized: Callable[[], None]
     ) -> None:
         self._caches = caches
         self._watch = caches[0].watch
@@ -41,10 +39,13 @@ class CacheLister(Lister):
 
     def get(self, key: str) -> Object | None:
         """Return the object of a key."""
-        (cache,) = self._covering(key, key.rpartition("/")[0])
-        found = cache.read(lambda objects: objects.get(key))
-        laid_over = _laid_over(cache, [found] if found else [], lambda ahead: ahead.name == key)
-        return next(self._decoded(laid_over), None)
+
+        def read(objects: ObjectCache) -> Sequence[CachedObject]:
+            found = objects.get(key)
+            return [found] if found else []
+
+        caches = self._covering(key, key.rpartition("/")[0])
+        return next(self._read(caches, read, lambda ahead: ahead.name == key), None)
 
     def list(self, namespace: str | None = None, *, label_selector: str | Labels = "") -> Objects:
         """Return all objects, or those of a namespace, whose labels match."""
@@ -61,8 +62,7 @@ class CacheLister(Lister):
         def is_meant(ahead: CachedObject) -> bool:
             return namespace is None or ahead.name.startswith(f"{namespace}/")
 
-        found = [each for cache in caches for each in _laid_over(cache, cache.read(read), is_meant)]
-        return list(self._decoded(found, selected))
+        return list(self._read(caches, read, is_meant, selected))
 
     def by_index(self, name: str, value: str) -> Objects:
         """Return the objects that an index has under a value."""
@@ -73,17 +73,13 @@ class CacheLister(Lister):
             raise ConfigError(
                 f'no index "{name}" of {self._watch.resource} (has: {there}). Add it to the indexers.'
             )
-
         index = self._caches[0].caching.indices[name]
-
-        def read(objects: ObjectCache) -> Sequence[CachedObject]:
-            return objects.by_index(index, value)
-
-        def is_meant(ahead: CachedObject) -> bool:
-            return value in ahead.indices.get(index, ())
-
-        found = [each for cache in self._caches for each in _laid_over(cache, cache.read(read), is_meant)]
-        return list(self._decoded(found))
+        found = self._read(
+            self._caches,
+            lambda objects: objects.by_index(index, value),
+            lambda ahead: value in ahead.indices.get(index, ()),
+        )
+        return list(found)
 
     def _covering(self, key: str, namespace: str) -> Sequence[StreamCache]:
         caches = [cache for cache in self._caches if cache.covers(key)]
@@ -95,11 +91,15 @@ class CacheLister(Lister):
             )
         return caches
 
-    def _decoded(
-        self, found: Iterable[CachedObject], selected: Callable[[StoredObject], bool] = lambda _: True
+    def _read(
+        self,
+        caches: Sequence[StreamCache],
+        read: Callable[[ObjectCache], Sequence[CachedObject]],
+        is_meant: Callable[[CachedObject], bool],
+        selected: Callable[[StoredObject], bool] = lambda _: True,
     ) -> Iterator[Object]:
-        for each in found:
-            stored = self._stored(each)
+        for found in [each for cache in caches for each in _laid_over(cache, cache.read(read), is_meant)]:
+            stored = self._stored(found)
             if stored is not None and selected(stored):
                 yield stored.decode()
 

@@ -77,7 +77,6 @@ class Caches:
         return CacheLister(caches, self.client, partial(self._count, CACHE_OVERSIZED, caches[0]))
 
     def _with_short_timeouts(self, queue: Queue) -> Connection:
-        """Return the connection by which all caches keep what was written."""
         present, connections = queue.connection, self._connections
         if connections is None or connections[0] is not present:
             self._connections = connections = present, present.with_timeout(WRITE_WITHIN, repeats=True)

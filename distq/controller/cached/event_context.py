@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import NamedTuple
+from contextvars import ContextVar, Token
+from typing import NamedTuple, Self
 
 from distq.redisio.object_cache import CachedObject
 
@@ -24,17 +24,25 @@ Publish = Callable[[str, CachedObject | None, str], None]
 class EventContext:
     """The objects of the commits that a stream prepares, None for those that are gone.
 
-    It also knows for which cache its stream waits in the midst of that, since a stream that waits for itself,
-    through others or not, would wait for ever.
+    A context, in which its thread hands them over until ``stopped`` ends all waiting. It also knows for which
+    cache its stream waits in the midst of that, since a stream that waits for itself, through others or not,
+    would wait for ever.
     """
 
-    def __init__(self, place: Place, stopped: threading.Event, publish: Publish | None) -> None:
+    def __init__(self, place: Place, stopped: threading.Event, publish: Publish | None = None) -> None:
         self.place = place
         self.stopped = stopped
         self.objects: dict[str, CachedObject | None] = {}
         self._publish = publish
         self._ended: BaseException | None = None
         self._unpublished: tuple[str, CachedObject | None, str] | None = None
+
+    def __enter__(self) -> Self:
+        self._outer: Token[EventContext | None] = _current.set(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _current.reset(self._outer)
 
     def begin(self, name: str, cached: CachedObject | None, version: str) -> None:
         """Hand over an object, which its predicates and mapping function find here."""
@@ -64,8 +72,12 @@ class EventContext:
             raise self._ended
 
     def waits_for_itself(self, place: Place) -> bool:
-        """Return whether that cache is complete no sooner than this stream goes on."""
-        return _leads_back(place, self.place)
+        """Return whether that cache is complete no sooner than this stream goes on, be it through others."""
+        waits = [(stream.place, awaited) for stream, awaited in list(_waits.items())]
+        reached = [place]
+        for each in reached:  # which grow meanwhile
+            reached += [to for by, to in waits if by == each and to not in reached]
+        return self.place in reached
 
     @contextmanager
     def waiting_for(self, place: Place) -> Iterator[None]:
@@ -91,25 +103,3 @@ def is_waiting(place: Place) -> bool:
 def current() -> EventContext | None:
     """Return what this thread is handing over, None outside of predicates and mapping functions."""
     return _current.get()
-
-
-@contextmanager
-def event_context(
-    place: Place, stopped: threading.Event, publish: Publish | None = None
-) -> Iterator[EventContext]:
-    """Let this thread hand over objects of a stream, until ``stopped`` ends all waiting."""
-    stream = EventContext(place, stopped, publish)
-    token = _current.set(stream)
-    try:
-        yield stream
-    finally:
-        _current.reset(token)
-
-
-def _leads_back(place: Place, start: Place) -> bool:
-    """Return whether the streams of a place wait for another one, be it through others."""
-    waits = [(stream.place, awaited) for stream, awaited in list(_waits.items())]
-    reached = [place]
-    for each in reached:  # which grow meanwhile
-        reached += [to for by, to in waits if by == each and to not in reached]
-    return start in reached

@@ -116,7 +116,9 @@ class StreamCache:
                     return ask(self._cache(partly=partly))
                 except CacheIncomplete as incomplete:
                     record, self._found = incomplete.record or record, None
-                ended = self._pause()
+                request = current_request()
+                stopped = request.cancelled if request else stream.stopped if stream else threading.Event()
+                ended = self._clock.wait(stopped, LOOK_EVERY)
                 lasted = self._clock.monotonic() - began
                 if lasted >= log_after:
                     logger.warning(
@@ -126,12 +128,6 @@ class StreamCache:
                 if ended or lasted >= self._timeout:
                     waited = "" if ended else f" after {within}"
                     raise CacheNotSynced(f"{what}: not synced{waited}: {self._cause(record)}")
-
-    def _pause(self) -> bool:
-        """Wait a moment; return whether what waits has ended."""
-        request, stream = current_request(), event_context.current()
-        ended = request.cancelled if request else stream.stopped if stream else threading.Event()
-        return self._clock.wait(ended, LOOK_EVERY)
 
     def _cache(self, *, partly: bool = False, asked: Connection | None = None) -> ObjectCache:
         """Return what reads the cache, ``partly`` an incomplete one, too; CacheIncomplete without any.
@@ -150,22 +146,18 @@ class StreamCache:
 
     def _find(self, connection: Connection) -> str:
         """Return the name of the stream, "" where there is none; of two clusters' take this one's."""
+        mine = self._queue.purpose  # a leader in another cluster differs by it, as far as that is known
         found = {
             name: record
             for name, record in stream_records(connection, self._queue.name).items()
             if record.about.get("watch") == self.place.identity
             and record.about.get("namespace") == self.place.namespace
-            and not self._is_of_another(record.about)
+            and not (mine and (theirs := Purpose.parse(record.about)) and mine().differs_from(theirs))
         }
         if len(found) > 1:
             cluster = self._client().cluster_id()
             found = {name: each for name, each in found.items() if each.about.get("cluster") == cluster}
         return next(iter(found), "")
-
-    def _is_of_another(self, about: Mapping[str, object]) -> bool:
-        """Return whether the leader that committed last is in another cluster, as far as that is known."""
-        mine, theirs = self._queue.purpose, Purpose.parse(about)
-        return bool(mine and theirs and mine().differs_from(theirs))
 
     def _cause(self, record: StreamRecord | None) -> str:
         if record is None:

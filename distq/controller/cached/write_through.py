@@ -54,10 +54,11 @@ class WriteThrough:
         self._outage = Outage("cached reads", _logger, SYSTEM_CLOCK)
 
     def __call__(self, write: Write) -> None:
-        """Put a write into the caches of its resource and cluster."""
+        """Put a write into the caches of its resource and cluster, which take what has a key of Redis."""
+        takes_key = is_key(write.key, len(write.key.encode(errors="replace")))
         for caches, cache in self._caches.get(group_kind(str(write.resource)), ()):
             try:
-                if _is_kept(cache, write.key) and self._is_of_this_cluster(write.client):
+                if cache.covers(write.key) and takes_key and self._is_of_this_cluster(write.client):
                     _write_through(cache, write)
             except Exception as error:  # noqa: BLE001 - the write is done, whatever becomes of its copy
                 caches.unwritten(cache)
@@ -71,17 +72,10 @@ class WriteThrough:
         """Return whether a Client reaches the cluster of the caches; asked once for each API server."""
         if client is self._client:
             return True
-        server = client.server
+        server, ours = client.server, self._client
         if server not in self._clusters:
-            self._clusters[server] = (
-                server == self._client.server or client.cluster_id() == self._client.cluster_id()
-            )
+            self._clusters[server] = server == ours.server or client.cluster_id() == ours.cluster_id()
         return self._clusters[server]
-
-
-def _is_kept(cache: StreamCache, key: str) -> bool:
-    """Return whether a cache looks for objects of this key, and takes them: it has a key of Redis."""
-    return cache.covers(key) and is_key(key, len(key.encode(errors="replace")))
 
 
 def _write_through(cache: StreamCache, write: Write) -> None:

@@ -49,13 +49,18 @@ class Batch:
         """
         name, keys, known, cached, gone_at, unrouted = route
         size = (cached.size if cached else 0) + (len(unrouted.why) if unrouted else 0)
-        in_cache = int(cached is not None or bool(gone_at))
+        in_cache = cached is not None or bool(gone_at)
         rows, room = 1 + (unrouted is not None), BATCH_LIMIT - self._size()
         if len(keys) + rows + in_cache > room or self._bytes + size > CACHED_BYTES:
             self.flush()
             room = BATCH_LIMIT
         if in_cache:
-            self._cache(name, cached, gone_at)
+            self._objects.pop(name, None)
+            self._dropped.pop(name, None)
+            if cached is not None:
+                self._objects[name] = cached
+            else:
+                self._dropped[name] = gone_at
             room -= 1
         self._bytes += size
         while len(keys) + rows > room:
@@ -94,14 +99,6 @@ class Batch:
             )
         )
         self._clear()
-
-    def _cache(self, name: str, cached: CachedObject | None, gone_at: str) -> None:
-        self._objects.pop(name, None)
-        self._dropped.pop(name, None)
-        if cached is not None:
-            self._objects[name] = cached
-        else:
-            self._dropped[name] = gone_at
 
     def _size(self) -> int:
         cached = len(self._objects) + len(self._dropped)

@@ -66,17 +66,11 @@ NEVER = Known()
 class Leadership(Protocol):
     """What a stream asks of the term that it serves (``controller.term_work.Term``)."""
 
-    @property
-    def identity(self) -> str:
-        """Return the leader's name."""
-
-    @property
-    def epoch(self) -> str:
-        """Return the version of the Lease write that began the term."""
-
-    @property
-    def began(self) -> float:
-        """Return when the term began, by the monotonic clock."""
+    identity: str
+    epoch: str
+    """The version of the Lease write that began the term."""
+    began: float
+    """When that was, by the monotonic clock."""
 
     def may_act(self) -> bool:
         """Return whether the term was renewed so lately that no other process can lead."""
@@ -235,13 +229,10 @@ class Committer:
 
     def _asking(self, pages: Iterator[Answer]) -> Iterator[Answer]:
         """Yield what Redis answers to one question after another, and note each."""
-        while True:
-            self.tried_at = self._clock.monotonic()
-            try:
-                page = next(pages)
-            except StopIteration:
-                return
+        self.tried_at = self._clock.monotonic()
+        for page in pages:
             yield page
+            self.tried_at = self._clock.monotonic()
 
     def _ask_time(self) -> None:
         now = self._ask(self._store.now)

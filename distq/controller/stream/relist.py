@@ -8,6 +8,7 @@ import logging
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from distq.clock import Clock
 from distq.controller.stream.batch import Batch
@@ -247,18 +248,16 @@ def write_all_tombstones(committer: Committer, listed: Collection[str], routes: 
 def drop_unlisted(committer: Committer, listed: Collection[str], version: str) -> None:
     """Drop from the cache what a list of this version did not show: a write came before its event there."""
     batch = Batch(committer)
-    for page in committer.cached_names():
-        for name in page:
-            if name not in listed:
-                batch.drop(name, version)
+    for name in chain.from_iterable(committer.cached_names()):
+        if name not in listed:
+            batch.drop(name, version)
     batch.flush()
 
 
 def drop_unlisted_parked(committer: Committer, listed: Collection[str]) -> None:
     """Let go of parked objects that no list shows: of what is known no more, no event will come."""
     batch = Batch(committer)
-    for page in committer.parked_names():
-        for name in page:
-            if name not in listed:
-                batch.add(Route(name, (), None))
+    for name in chain.from_iterable(committer.parked_names()):
+        if name not in listed:
+            batch.add(Route(name, (), None))
     batch.flush()

@@ -62,6 +62,7 @@ class StreamCleanup:
     def _remove(self, name: str, record: StreamRecord, stop: threading.Event) -> None:
         logger.info("%s: no longer watched: %s; its objects once more", self._config.queue, name)
         config, resource = self._config, str(record.about.get("resource") or name)
+        mapped = bool(record.about.get("mapped"))
         committer = Committer(
             StreamStore(config.connection, config.queue, name),
             config.leadership,
@@ -71,12 +72,12 @@ class StreamCleanup:
             present_version=self._watched[0].list_watch.version if self._watched else str,
             committed=partial(config.count_commit, resource),
             span=partial(config.commit_span, resource),
-            parked_as=_parked_as(name, record),
+            # the record of a distq 0.1.0 does not have it
+            parked_as=str(record.about.get("parked_as") or (f"{name}: " if mapped else "")),
         )
         committer.load()
         # What is known will not be whole any more: a stream that is watched again in between must list.
         committer.commit(Commit(new=MARK))
-        mapped = bool(record.about.get("mapped"))
         write_all_tombstones(
             committer,
             (),
@@ -86,8 +87,3 @@ class StreamCleanup:
         )
         drop_unlisted_parked(committer, ())
         committer.commit(Commit(new=""))
-
-
-def _parked_as(name: str, record: StreamRecord) -> str:
-    """Return what comes before its dead objects' names; a distq 0.1.0 has none, and does not say."""
-    return str(record.about.get("parked_as") or (f"{name}: " if record.about.get("mapped") else ""))

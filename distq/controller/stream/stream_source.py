@@ -17,7 +17,7 @@ from typing import Any
 
 from distq.client.resources import UnknownResource
 from distq.controller.cached.caching import Caching
-from distq.controller.cached.event_context import Place, event_context, is_waiting
+from distq.controller.cached.event_context import EventContext, Place, is_waiting
 from distq.controller.stream.batch import hand_over
 from distq.controller.stream.caught_up import CaughtUp
 from distq.controller.stream.committer import Committer
@@ -74,6 +74,8 @@ class StreamSource:
         self.objects = 0
         self.enqueued = 0
         """Keys that were not pending before."""
+        self.is_cached = watch.cached
+        """Its objects are read from Redis."""
         self.last_error = LastError(config.clock)
         self.caught_up = CaughtUp(config.clock)
         self._watch = watch
@@ -126,12 +128,15 @@ class StreamSource:
         """
         self._stop = stop
         self._opened = self._left = False
-        self._went_on()
+        self._went_on_at = self._clock.monotonic()
         self._reflector = Reflector(self.list_watch, self, clock=self._clock, on_error=self._on_error)
         try:
             self._reflector.run(stop)
         finally:
-            self._leave()
+            if self._opened and not self._committer.moved:
+                self._left = True
+                with suppress(DistqError, PositionMoved):  # then its silence shows later that it left
+                    self._committer.confirm()
             self._went_on_at = math.inf
 
     def __str__(self) -> str:
@@ -140,11 +145,6 @@ class StreamSource:
     def name(self) -> str:
         """Return the stream's name in Redis: one of all that watch the same for the same queue."""
         return stream_name(self._config.client.cluster_id(), self._place, self.resource)
-
-    @property
-    def is_cached(self) -> bool:
-        """Return whether its objects are read from Redis."""
-        return self._caching is not None
 
     @property
     def lag(self) -> float:
@@ -169,7 +169,7 @@ class StreamSource:
 
     def position(self) -> str:
         """Return the version to resume from; "" asks for a list."""
-        self._went_on()
+        self._went_on_at = self._clock.monotonic()
         if not self._opened:
             self._open()
         if self._committer.moved:
@@ -191,12 +191,12 @@ class StreamSource:
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:
         """Hand over events in their order, in as few commits as they fit."""
-        self._went_on()
+        self._went_on_at = self._clock.monotonic()
         self._oldest = since if self._oldest is None else min(self._oldest, since)
         if named := [event for event in events if event.object.key]:
             self._bookmark = ""  # it is older than these
             try:
-                with event_context(self._place, self._stop, self._publish):
+                with EventContext(self._place, self._stop, self._publish):
                     hand_over(named, self._router, self._committer)
             except BaseException:
                 self._router.last_seen.forget_all()
@@ -215,8 +215,8 @@ class StreamSource:
 
     def page(self, objects: Sequence[RawObject]) -> None:
         """Hand over what changed since it was last handed over, or everything."""
-        self._went_on()
-        with event_context(self._place, self._stop, self._publish):
+        self._went_on_at = self._clock.monotonic()
+        with EventContext(self._place, self._stop, self._publish):
             self._list.page(objects)
         self._probe()
 
@@ -225,7 +225,7 @@ class StreamSource:
 
     def end_list(self, version: str) -> None:
         """Enqueue the keys of what vanished, then move the checkpoint to the list's version."""
-        with event_context(self._place, self._stop, self._publish):
+        with EventContext(self._place, self._stop, self._publish):
             self.objects = self._list.end(version)
         self.lists += 1
         self._must_list = False
@@ -255,29 +255,23 @@ class StreamSource:
 
     def tick(self) -> None:
         """Check each second that Redis is at our position still; resync when it is time."""
-        self._went_on()
+        self._went_on_at = self._clock.monotonic()
         if not self._opened or self._committer.moved:
             return
         if self._connected_at and not self.synced:  # "too old" would have come by now
-            self._note_resumed()
+            self.objects, self.resumed_at = self._committer.known_count(), self._connected_at
+            self.synced = True  # last: readers in other threads read the rest once they see this
+            logger.info("%s: resumed at version %s", self.list_watch, self.resumed_at)
+            self._committer.confirm()
         if self._open_since is not None and self._clock.monotonic() - self._open_since >= PROBE_INTERVAL:
             self.last_error.over()  # what ends a watch at once would have come by now
         self._probe()
         self.caught_up.check(checkpoint_of(self._committer.position))
-        if self.synced and self._resyncs.due() and self._resync():
-            self.lists += 1
-            self._committer.confirm()
-
-    # How it does it.
-
-    def _went_on(self) -> None:
-        self._went_on_at = self._clock.monotonic()
-
-    def _leave(self) -> None:
-        """Show in Redis that this leader left; where that cannot be, its silence shows it later."""
-        if self._opened and not self._committer.moved:
-            self._left = True
-            with suppress(DistqError, PositionMoved):
+        if self.synced and self._resyncs.due():
+            with EventContext(self._place, self._stop):
+                was_last_step = self._resyncs.step()
+            if was_last_step:
+                self.lists += 1
                 self._committer.confirm()
 
     def _on_error(self, error: Exception) -> None:
@@ -354,20 +348,10 @@ class StreamSource:
         self._cache_is_whole = False
         self._committer.commit(Commit(new=MARK))
 
-    def _note_resumed(self) -> None:
-        self.objects, self.resumed_at = self._committer.known_count(), self._connected_at
-        self.synced = True  # last: readers in other threads read the rest once they see this
-        logger.info("%s: resumed at version %s", self.list_watch, self.resumed_at)
-        self._committer.confirm()
-
     def _lose_touch(self) -> None:
         self.synced, self.resumed_at, self._connected_at, self._bookmark = False, "", "", ""
         self._router.last_seen.forget_all()
         self._resyncs.interrupt()
-
-    def _resync(self) -> bool:
-        with event_context(self._place, self._stop):
-            return self._resyncs.step()
 
     def _pass_nameless(self, events: Sequence[WatchEvent]) -> None:
         """Take note of bookmarks, and of what cannot be read: the watch has shown all up to its version."""
@@ -425,19 +409,11 @@ class StreamSource:
             **({"left": True} if self._left else {}),
             "resynced": round(self._resyncs.last, 3),
             **self.last_error.about(self._moment),
-            **self._about_cache(),
+            **({"watch": self._place.identity} if self._caching else {}),  # where readers find its cache
+            **({"cached": self._caching.kept} if self._caching and self._cache_is_whole else {}),
             **(self._config.purpose().about() if self._config.purpose else {}),
         }
 
     def _moment(self, monotonic: float) -> float:
         """Return when that was, by the server's clock."""
         return round(self._committer.server_time() - self._clock.monotonic() + monotonic, 3)
-
-    def _about_cache(self) -> dict[str, Any]:
-        """Return what readers of the cache want to know: where it is, and whether it has all."""
-        if self._caching is None:
-            return {}
-        return {
-            "watch": self._place.identity,
-            **({"cached": self._caching.kept} if self._cache_is_whole else {}),
-        }
