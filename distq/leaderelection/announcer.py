@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 
 from distq.client.outage import Outage
 from distq.clock import Clock
@@ -25,7 +26,8 @@ class Announcer:
         self._labels: Labels = (config.name or self._name,)
         self._mutex = threading.Lock()
         self._leader: str | None = None
-        self._outage = Outage(self._name, logger, clock)
+        self.outage = Outage(self._name, logger, clock)
+        """Reports tries that fail, the same at growing intervals, and that they work again."""
 
     def exposing(self, is_leader: Callable[[], bool]) -> AbstractContextManager[object]:
         """Keep the metrics of an election while it runs."""
@@ -55,25 +57,13 @@ class Announcer:
         logger.info("%s: %s %s", self._name, self._lock.identity, message)
         self._in_background(self._lock.record_event, f"{self._lock.identity} {message}")
 
-    def failed(self, error: Exception) -> None:
-        """Report a failed try, and the same again at growing intervals."""
-        self._outage.failed(error)
-
-    def succeeded(self) -> None:
-        """Report that tries work again, where they failed."""
-        self._outage.over()
-
     def _in_background(self, function: Callable[[str], None], text: str) -> None:
-        def failed(error: Exception) -> None:
-            logger.warning('%s: could not report "%s": %s', self._name, text, error)
-
-        def call() -> None:
+        def call(function: Callable[[], None]) -> None:
             try:
-                function(text)
+                function()
             except Exception as error:  # noqa: BLE001 - no caller waits for the answer
-                failed(error)
+                logger.warning('%s: could not report "%s": %s', self._name, text, error)
 
-        try:
-            threading.Thread(target=call, name=f"distq-election-report-{self._name}", daemon=True).start()
-        except RuntimeError as error:  # no more threads: no reason to lead no more
-            failed(error)
+        name = f"distq-election-report-{self._name}"
+        thread = threading.Thread(target=call, args=[partial(function, text)], name=name, daemon=True)
+        call(thread.start)  # without another thread to be had there is no reason to lead no more

@@ -145,7 +145,6 @@ class LeaderElector:
                     raise failures[0]
 
     def _work(self, over: threading.Event, failures: list[BaseException]) -> None:
-        """Call ``on_started_leading``, and end the term where that fails."""
         try:
             self._config.on_started_leading(over)
         except BaseException as error:  # noqa: BLE001 - run() raises it; leading without the work is of no use
@@ -158,7 +157,7 @@ class LeaderElector:
         """Renew until it shall stop (True) or until the lease is lost (False)."""
         self._wakeup.clear()  # the watch may have received its own record
         while not self._shall_stop(stop):
-            self._wakeup.wait(min(self._config.retry_period, self._until_deadline()))
+            self._wakeup.wait_once(min(self._config.retry_period, self._until_deadline()))
             if self._shall_stop(stop):
                 break
             try:
@@ -188,7 +187,7 @@ class LeaderElector:
             except Exception as error:  # noqa: BLE001 - the end of a term must not fail
                 failure = error
             if not isinstance(failure, Conflict) or attempt >= TRIES:
-                self._wakeup.wait(min(self._config.retry_period, give_up_at - self._clock.monotonic()))
+                self._wakeup.wait_once(min(self._config.retry_period, give_up_at - self._clock.monotonic()))
             if self._clock.monotonic() >= give_up_at:
                 break
         logger.warning("%s: not released, it will expire: %s", self._name, failure)
@@ -215,13 +214,13 @@ class LeaderElector:
                 except Conflict as error:
                     conflict = error  # another process was quicker; see which
                 else:
-                    self._announcer.succeeded()
+                    self._announcer.outage.over()
                     return leads
             raise conflict
         except (LeaseLost, ConfigError):
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, a later try may work
-            self._announcer.failed(error)
+            self._announcer.outage.failed(error)
         return False
 
     def _acquire_or_renew(self, *, read: bool) -> bool:
@@ -235,14 +234,13 @@ class LeaderElector:
             if self._term is None and remaining > 0:
                 return False
             if self._term is not None and record is not None and not _same_term(record, self._term):
-                raise LeaseLost(self._why_lost(record))
+                if record.holder_identity == self.identity:
+                    raise LeaseLost(
+                        f'another process is "{self.identity}", too. Give each an identity of its own'
+                    )
+                raise LeaseLost(f'the holder is "{record.holder_identity}" now')
         self._write(record)
         return True
-
-    def _why_lost(self, record: LeaderElectionRecord) -> str:
-        if record.holder_identity == self.identity:
-            return f'another process is "{self.identity}", too. Give each an identity of its own'
-        return f'the holder is "{record.holder_identity}" now'
 
     def _write(self, record: LeaderElectionRecord | None) -> None:
         """Replace the record, or create it; without a term this begins one."""
@@ -317,7 +315,7 @@ class LeaderElector:
         while True:
             period = self._config.retry_period * (1 + random.random() * JITTER_FACTOR)
             remaining = self._remaining()
-            woken = self._wakeup.wait(min(period, remaining) if remaining > 0 else period)
+            woken = self._wakeup.wait_once(min(period, remaining) if remaining > 0 else period)
             if stop.is_set() or not woken or self._remaining() <= 0:
                 return
 

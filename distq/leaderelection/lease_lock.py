@@ -1,15 +1,173 @@
-"""Keep the leader's record in a Lease object, as client-go and controller-runtime do.
+"""Keep the leader's record in an object of the API server, such as a Lease.
 
-Electors of both kinds can compete for the same Lease.
+Electors of client-go and controller-runtime can compete for the same Lease. Writes carry uid and
+resourceVersion: a PUT without them would create an object that was just deleted. A 409 is answered by a patch
+that asks for nothing but the record to be the one that was seen, so that others may write to the object as
+often as they like.
 """
 
-from typing import Any
+import json
+import logging
+import random
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
+from distq.client.client import Client
 from distq.client.objects import Object
+from distq.client.raw import WatchResponse
 from distq.client.resources import Resource
-from distq.errors import Conflict
-from distq.leaderelection.lock import LeaderElectionRecord, fields_of, record_from
-from distq.leaderelection.object_lock import ObjectLock
+from distq.errors import ApiError, ConfigError, Conflict, NotFound
+from distq.leaderelection.lock import LeaderElectionRecord, fields_of, new_identity, record_from
+
+logger = logging.getLogger(__name__)
+
+READ_TIMEOUT = 75.0  # seconds of a watch's silence; bookmarks come each minute
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0  # seconds between two watches
+REFUSED_PATCH = frozenset({403, 404, 409, 422})  # no verb, no object, busy, a failed test operation
+
+
+class ObjectLock(ABC):
+    """A Lock on the object ``namespace/name`` of one kind; not to be shared by electors."""
+
+    resource: ClassVar[Resource]
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        name: str,
+        *,
+        identity: str | None = None,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        if not namespace or not name:
+            raise ConfigError(
+                f'bad {self.resource.kind}: "{namespace}/{name}". Give both a namespace and a name.'
+            )
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._identity = new_identity() if identity is None else identity
+        self._labels = dict(labels or {})
+        self._title = f"{self.resource.kind} {namespace}/{name}"
+        self._object: Object | None = None
+
+    @property
+    def identity(self) -> str:
+        """Return this process's name in the record."""
+        return self._identity
+
+    def describe(self) -> str:
+        """Return ``namespace/name`` of the object."""
+        return f"{self._namespace}/{self._name}"
+
+    def get(self, *, timeout: float) -> LeaderElectionRecord | None:
+        """Return the object's record, or None when there is no object."""
+        try:
+            return self._remember(self._client.request("GET", self._path, timeout=timeout))
+        except NotFound:
+            self._object = None
+            return None
+
+    def create(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
+        """Create the object; raise Conflict if it exists."""
+        empty = {
+            "apiVersion": self.resource.api_version,
+            "kind": self.resource.kind,
+            "metadata": {"namespace": self._namespace, "name": self._name, "labels": self._labels},
+        }
+        path = self.resource.path(self._namespace)
+        body = self._with_record(empty, record)
+        return self._remember(self._client.request("POST", path, body=body, timeout=timeout))
+
+    def update(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
+        """Replace the record last seen; raise Conflict if the object has another one by now, or is gone.
+
+        Writes to the object that leave the record alone do not make it fail.
+        """
+        seen = self._object
+        if seen is None:
+            raise Conflict(f"{self._title}: not read yet. Get or create it first.", status=409)
+        try:
+            return self._put(seen, record, timeout)
+        except Conflict:
+            return self._patch(seen, record, timeout)
+        except NotFound as error:
+            raise Conflict(str(error), status=409, reason="Conflict") from error
+
+    @contextmanager
+    def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> Iterator[None]:
+        """Watch the object and call ``on_record`` from the watch's thread with the record of each event."""
+        path = self.resource.path(self._namespace)
+        watch = ObjectWatch(self._client, path, self._name, lambda found: on_record(self._record_of(found)))
+        watch.start()
+        try:
+            yield
+        finally:
+            watch.close()
+
+    def record_event(self, message: str) -> None:
+        """Record a Normal event with the reason LeaderElection about the object."""
+        if self._object is not None:
+            about = self._object | {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
+            self._client.event(about, "LeaderElection", message)
+
+    # What a kind of object decides
+
+    @abstractmethod
+    def _record_of(self, found: Object) -> LeaderElectionRecord:
+        """Read the record, of any writer; what is absent or null is empty."""
+
+    @abstractmethod
+    def _with_record(self, found: Object, record: LeaderElectionRecord) -> Object:
+        """Return the object with this record in place of its own."""
+
+    @abstractmethod
+    def _change(self, seen: Object, record: LeaderElectionRecord) -> list[Object]:
+        """Return a JSON patch that fails where the record is not the one seen.
+
+        Raises Conflict where a patch cannot show it.
+        """
+
+    # Requests
+
+    @property
+    def _path(self) -> str:
+        return self.resource.path(self._namespace, self._name)
+
+    def _put(self, seen: Object, record: LeaderElectionRecord, timeout: float) -> LeaderElectionRecord:
+        body = self._with_record(seen, record)
+        if self._labels:
+            metadata = body["metadata"]
+            labels = (metadata.get("labels") or {}) | self._labels
+            body = body | {"metadata": metadata | {"labels": labels}}
+        return self._remember(self._client.request("PUT", self._path, body=body, timeout=timeout))
+
+    def _patch(self, seen: Object, record: LeaderElectionRecord, timeout: float) -> LeaderElectionRecord:
+        """Write the record whatever the object's version, if it is still the one that was seen."""
+        same = {"op": "test", "path": "/metadata/uid", "value": seen["metadata"]["uid"]}
+        patch = [same, *self._change(seen, record)]
+        try:
+            reply = self._client.request(
+                "PATCH", self._path, body=patch, content_type="application/json-patch+json", timeout=timeout
+            )
+        except ApiError as error:
+            if error.status in REFUSED_PATCH:
+                raise Conflict(str(error), status=409, reason="Conflict") from error
+            raise
+        return self._remember(reply)
+
+    def _remember(self, reply: bytes) -> LeaderElectionRecord:
+        try:
+            found: dict[str, Any] = json.loads(reply)
+            record = self._record_of(found)
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
+            raise ApiError(f"{self._title}: no record can be read from the reply ({error!r}).") from error
+        self._object = found
+        return record
 
 
 class LeaseLock(ObjectLock):
@@ -45,3 +203,65 @@ class LeaseLock(ObjectLock):
 
 def _spec_of(record: LeaderElectionRecord) -> dict[str, Any]:
     return fields_of(record, transitions="leaseTransitions", precision="microseconds")
+
+
+class ObjectWatch:
+    """Call ``on_object`` from a thread with the object as it is and as it becomes, until closed.
+
+    So a follower receives a renewal or a release when it happens. It only saves time: followers ask for the
+    record now and then anyway, and always before they take it.
+    """
+
+    def __init__(self, client: Client, path: str, name: str, on_object: Callable[[Object], None]) -> None:
+        self._client = client
+        self._path = path
+        self._name = name
+        self._on_object = on_object
+        self._closed = threading.Event()
+        self._stream: WatchResponse | None = None
+        self._pause = FIRST_PAUSE
+
+    def start(self) -> None:
+        """Start the thread."""
+        threading.Thread(target=self._run, name=f"distq-election-watch-{self._name}", daemon=True).start()
+
+    def close(self) -> None:
+        """End the watch; nothing is called afterwards, but the thread is not waited for."""
+        self._closed.set()
+        stream = self._stream
+        if stream is not None:
+            stream.close()
+
+    def _run(self) -> None:
+        while not self._closed.is_set():
+            try:
+                self._follow()
+            except Exception as error:  # noqa: BLE001 - whatever ends a watch, the next one may work
+                if not self._closed.is_set():
+                    logger.debug("watch of %s ended: %s", self._name, error)
+            self._closed.wait(self._pause * random.uniform(0.5, 1))
+            self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+    def _follow(self) -> None:
+        query = {
+            "watch": "true",
+            "fieldSelector": f"metadata.name={self._name}",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(random.randint(300, 600)),
+        }
+        with self._client.stream(self._path, query=query, read_timeout=READ_TIMEOUT) as stream:
+            self._stream = stream
+            if self._closed.is_set():  # close() came too early to find the stream
+                return
+            for line in stream:
+                self._take(json.loads(line))
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if event["type"] == "ERROR":
+            raise ApiError(
+                event["object"].get("message", "watch error"), status=event["object"].get("code", 0)
+            )
+        # A deletion is no release: the leader may still act until the lease would have expired.
+        if event["type"] in {"ADDED", "MODIFIED"} and not self._closed.is_set():
+            self._on_object(event["object"])
+        self._pause = FIRST_PAUSE  # not before: what cannot be read comes again with each connection

@@ -14,8 +14,8 @@ from distq.client.client import Client
 from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.errors import ConfigError, Conflict
+from distq.leaderelection.lease_lock import ObjectLock
 from distq.leaderelection.lock import LeaderElectionRecord, Lock, fields_of, record_from
-from distq.leaderelection.object_lock import ObjectLock
 
 ANNOTATION = "control-plane.alpha.kubernetes.io/leader"
 _TRANSITIONS = "leaderTransitions"
@@ -130,9 +130,11 @@ class MultiLock:
         A first write that is not followed by the second keeps all away for the time of a lease.
         """
         found = self._found
-        first = _write(self._primary, found.primary, record, timeout)
+        write = self._primary.update if found.primary else self._primary.create
+        first = write(record, timeout=timeout)
         self._found = replace(found, primary=first)
-        second = _write(self._secondary, found.secondary, record, timeout)
+        write = self._secondary.update if found.secondary else self._secondary.create
+        second = write(record, timeout=timeout)
         self._found = _Pair(first, second)
         written = self._found.together()
         assert written is not None  # noqa: S101  # both are there
@@ -191,13 +193,6 @@ class _Pair:
             version=(other or main).version,
             other=other,
         )
-
-
-def _write(
-    lock: Lock, found: LeaderElectionRecord | None, record: LeaderElectionRecord, timeout: float
-) -> LeaderElectionRecord:
-    write = lock.create if found is None else lock.update
-    return write(record, timeout=timeout)
 
 
 def _annotations(found: Object) -> dict[str, str]:

@@ -16,8 +16,8 @@ from distq.client import Client
 from distq.client.objects import Object
 from distq.errors import ApiError, ConfigError, Conflict
 from distq.leaderelection import LeaderElectionRecord, LeaseLock
+from distq.leaderelection.lease_lock import ObjectWatch
 from distq.leaderelection.legacy import ANNOTATION, UNKNOWN_LEADER, ConfigMapLock, EndpointsLock, MultiLock
-from distq.leaderelection.object_lock import ObjectWatch
 from distq.testing import FakeLock
 from tests.leaderelection.participants import (
     LEASE,
