@@ -40,7 +40,9 @@ class Outage:
             self._interval = min(2 * self._interval, LONGEST_INTERVAL)
         self._kinds.add(kind)
         self._due = now + self._interval
-        self._logger.warning("%s: %s Trying again%s.", self._name, _sentence(error), self._so_far(now))
+        text = str(error) if isinstance(error, DistqError) else f"{type(error).__name__}: {error}"
+        sentence = f"{text.removesuffix('.')}."
+        self._logger.warning("%s: %s Trying again%s.", self._name, sentence, self._so_far(now))
 
     def over(self) -> None:
         """Report that it works again, where it failed."""
@@ -58,8 +60,3 @@ class Outage:
         lasted = now - self._since
         since = time.strftime("%H:%M:%S", time.localtime(self._clock.now() - lasted))
         return f"; it fails since {since}, for {duration(lasted)}, {counted(self._tries, 'time')}"
-
-
-def _sentence(error: Exception) -> str:
-    text = str(error) if isinstance(error, DistqError) else f"{type(error).__name__}: {error}"
-    return text if text.endswith(".") else f"{text}."

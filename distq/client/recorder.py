@@ -175,13 +175,13 @@ class EventRecorder:
         self._correlator.sent(stored or self._sink.create(event))
 
     def _give_up(self, error: ApiError) -> None:
-        if error.status == 0:
-            self._drops.add("unanswered", str(error), logging.WARNING)
-        elif _is_expected(error):
-            self._drops.add("refused", str(error), logging.DEBUG)
-        else:
-            # without the right to record events all else works, and a message comes once in a while
-            self._drops.add("refused", str(error), logging.INFO if error.status == 403 else logging.WARNING)
+        level = logging.WARNING
+        causes = causes_of(error.answer)
+        if error.status == 409 or any(each.reason == "NamespaceTerminating" for each in causes):
+            level = logging.DEBUG  # no loss: it exists already, or what it is about soon does not
+        elif error.status == 403:
+            level = logging.INFO  # without the right to record events all else works
+        self._drops.add("refused" if error.status else "unanswered", str(error), level)
 
     def _pause(self, recorded: RecordedEvent, seconds: float) -> None:
         with self._lock:
@@ -197,12 +197,6 @@ def _delay_after(error: ApiError, number: int) -> float | None:
         return None
     # those whose API server went away together do not come back together
     return RETRY_DELAY * (random.random() if number == 1 else 1)
-
-
-def _is_expected(error: ApiError) -> bool:
-    """Return whether it exists already, or its namespace is being deleted: no loss."""
-    causes = causes_of(error.answer)
-    return error.status == 409 or any(each.reason == "NamespaceTerminating" for each in causes)
 
 
 _recorders: "weakref.WeakSet[EventRecorder]" = weakref.WeakSet()

@@ -56,12 +56,11 @@ class _ClientRequests:
         if not url.startswith(f"{server}/"):
             raise ConfigError(f"cannot ask {url}: this is an ApiClient of {server}. Leave out _host.")
         options["headers"] = options.get("headers") or {}
-        options["timeout"] = options.get("timeout") or self._timeout_of(url, options.get("fields"))
+        parameters = {name for name, _ in parse_qsl(urlsplit(url).query)}
+        is_endless = not _ENDLESS.isdisjoint(parameters | dict(options.get("fields") or ()).keys())
+        read = None if is_endless else self._timeout
+        options["timeout"] = options.get("timeout") or urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read)
         return self._send(method, url.removeprefix(server), **options)
 
     def clear(self) -> None:
         """Keep the connections, which are the Client's: the package closes its pool by this."""
-
-    def _timeout_of(self, url: str, fields: Any) -> urllib3.Timeout:
-        parameters = {name for name, _ in parse_qsl(urlsplit(url).query)} | dict(fields or ()).keys()
-        return urllib3.Timeout(connect=CONNECT_TIMEOUT, read=None if parameters & _ENDLESS else self._timeout)

@@ -8,7 +8,6 @@ bridge (410, none yet, the same bad line again, a cluster put back in time) cost
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from distq.client.outage import Outage
 from distq.clock import SYSTEM_CLOCK, Clock
@@ -317,13 +316,11 @@ class Reflector:
         until = self._clock.monotonic() + seconds
         while not stop.is_set() and (left := until - self._clock.monotonic()) > 0:
             self._clock.wait(stop, min(left, TICK))
-            with suppress(PositionMoved):  # the next attempt starts from the sink's position anyway
-                self._tick()
-
-    def _tick(self) -> None:
-        try:
-            self._sink.tick()
-        except (*FATAL, PositionMoved):
-            raise
-        except Exception as error:  # noqa: BLE001 - never dead
-            self.failed(error)
+            try:
+                self._sink.tick()
+            except FATAL:
+                raise
+            except PositionMoved:
+                pass  # the next attempt starts from the sink's position anyway
+            except Exception as error:  # noqa: BLE001 - never dead
+                self.failed(error)

@@ -61,9 +61,9 @@ class _Member:
         self._pages.watches(self)
         if stream_list or brief or not version.isdecimal():  # it is not known what comes first of these
             return self._list_watch.watch(version, stream_list=stream_list, brief=brief)
-        reader = self._watch.join(version)
+        reader, last = self._watch.join(version), self._reader
         if reader is None:
-            if self._is_late(version):
+            if last is not None and (last.fell_behind or self._watch.has_dropped(version)):
                 return self._list_watch.watch(version)
             reader = self._watch.open(version, present=self._present)
         self._reader = reader
@@ -76,10 +76,6 @@ class _Member:
             if self._reader is not None:
                 self._watch.retire(self._reader)
             raise
-
-    def _is_late(self, version: str) -> bool:
-        reader = self._reader
-        return reader is not None and (reader.fell_behind or self._watch.has_dropped(version))
 
     def __str__(self) -> str:
         return str(self._list_watch)
