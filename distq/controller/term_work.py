@@ -62,7 +62,8 @@ class ControllerSources:
         self._sync_timeout = controller.cache_sync_timeout
         self._sync_by = time.monotonic() + self._sync_timeout
         self._catching_up = CatchingUp(
-            self.streams,
+            # one watch alone is always in step with itself
+            [each.caught_up for each in self.streams if each.is_cached] if len(self.streams) > 1 else [],
             QueueStore(config.connection, config.queue),
             epoch=config.leadership.epoch,
             timeout=self._sync_timeout,

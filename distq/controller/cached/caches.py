@@ -1,18 +1,25 @@
-"""All that the watches of one controller keep in Redis."""
+"""All that the watches of one controller keep in Redis, and how it is read (controller-runtime's cache)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 from distq.client.client import Client
-from distq.controller.cached.cache_lister import CacheLister
-from distq.controller.cached.caching import Caching
+from distq.client.objects import Object, encode
+from distq.controller.cached import event_context
+from distq.controller.cached.caching import UNLABELLED, Caching
 from distq.controller.cached.event_context import Place
 from distq.controller.cached.stream_cache import StreamCache
 from distq.controller.watches import Watch, identities, resource_watches
 from distq.errors import ConfigError
-from distq.informer.lister import Lister
+from distq.informer.indexer import NAMESPACE_INDEX, Objects
+from distq.informer.lister import Lister, selection
+from distq.informer.objects import is_older
+from distq.informer.selectors import Labels, label_pairs
+from distq.informer.stored_object import StoredObject
 from distq.metrics import CACHE_OVERSIZED, CACHE_UNWRITTEN, Metric, MetricsProvider
 from distq.redisio.connection import Connection
+from distq.redisio.object_cache import CachedObject, CacheIncomplete, ObjectCache
 from distq.workqueue.handle import QueueHandle
 from distq.workqueue.queue import Queue
 
@@ -95,3 +102,118 @@ class Caches:
     def _count(self, metric: Metric, cache: StreamCache) -> None:
         if self._metrics is not None:
             self._metrics.count(metric, (self._name, cache.watch.resource), 1)
+
+
+class CacheLister(Lister):
+    """A lister of what the leading informer keeps in Redis, in all processes of a fleet.
+
+    ``oversized`` is called for each object that is read from the API server, since it is too large, or the
+    transform fails on it.
+    """
+
+    def __init__(
+        self, caches: Sequence[StreamCache], client: Callable[[], Client], oversized: Callable[[], None]
+    ) -> None:
+        self._caches = caches
+        self._watch = caches[0].watch
+        self._client = client
+        self._oversized = oversized
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether the watch brings whole objects, and they are kept so."""
+        return self._caches[0].caching.is_whole and not self._watch.metadata_only
+
+    def get(self, key: str) -> Object | None:
+        """Return the object of a key."""
+
+        def read(objects: ObjectCache) -> Sequence[CachedObject]:
+            found = objects.get(key)
+            return [found] if found else []
+
+        caches = self._covering(key, key.rpartition("/")[0])
+        return next(self._read(caches, read, lambda ahead: ahead.name == key), None)
+
+    def list(self, namespace: str | None = None, *, label_selector: str | Labels = "") -> Objects:
+        """Return all objects, or those of a namespace, whose labels match."""
+        selected = selection(label_selector)
+        caches = self._caches if namespace is None else self._covering(f"{namespace}/", namespace)
+        index, pairs = self._caches[0].caching.labels_index, label_pairs(label_selector)
+
+        def read(objects: ObjectCache) -> Sequence[CachedObject]:
+            if index and pairs:
+                with suppress(CacheIncomplete):  # a leader of another release may not have the index
+                    return objects.by_index(index, *pairs, UNLABELLED, namespace=namespace)
+            return [found for page in objects.pages(namespace) for found in page]
+
+        def is_meant(ahead: CachedObject) -> bool:
+            return namespace is None or ahead.name.startswith(f"{namespace}/")
+
+        return list(self._read(caches, read, is_meant, selected))
+
+    def by_index(self, name: str, value: str) -> Objects:
+        """Return the objects that an index has under a value."""
+        if name == NAMESPACE_INDEX:
+            return self.list(value)
+        if name not in self._watch.indexers:
+            there = ", ".join(sorted([NAMESPACE_INDEX, *self._watch.indexers]))
+            raise ConfigError(
+                f'no index "{name}" of {self._watch.resource} (has: {there}). Add it to the indexers.'
+            )
+        index = self._caches[0].caching.indices[name]
+        found = self._read(
+            self._caches,
+            lambda objects: objects.by_index(index, value),
+            lambda ahead: value in ahead.indices.get(index, ()),
+        )
+        return list(found)
+
+    def _covering(self, key: str, namespace: str) -> Sequence[StreamCache]:
+        caches = [cache for cache in self._caches if cache.covers(key)]
+        if not caches:
+            watched = ", ".join(str(cache.place.namespace) for cache in self._caches)
+            raise ConfigError(
+                f'no {self._watch.resource} of namespace "{namespace}" is cached: the watch looks at '
+                f"{watched}. Add it to its namespaces."
+            )
+        return caches
+
+    def _read(
+        self,
+        caches: Sequence[StreamCache],
+        read: Callable[[ObjectCache], Sequence[CachedObject]],
+        is_meant: Callable[[CachedObject], bool],
+        selected: Callable[[StoredObject], bool] = lambda _: True,
+    ) -> Iterator[Object]:
+        for found in [each for cache in caches for each in _laid_over(cache, cache.read(read), is_meant)]:
+            stored = self._stored(found)
+            if stored is not None and selected(stored):
+                yield stored.decode()
+
+    def _stored(self, found: CachedObject) -> StoredObject | None:
+        """Return an object as it is cached, or as the API server has it now where it is not kept."""
+        if found.data:
+            return StoredObject(found.name, found.version, found.data)
+        self._oversized()
+        client, caching = self._client(), self._caches[0].caching
+        obj = client.get(self._watch.resource, found.name)
+        if obj is None:
+            return None
+        return caching.shown(caching.raw(encode(obj), client.resolve(self._watch.resource)))
+
+
+def _laid_over(
+    cache: StreamCache, found: Sequence[CachedObject], is_meant: Callable[[CachedObject], bool]
+) -> Sequence[CachedObject]:
+    """Return what was found, with what this thread hands over just now, where that is newer."""
+    stream = event_context.current()
+    if stream is None or stream.place != cache.place:
+        return found
+    merged = {each.name: each for each in found}
+    for name, ahead in stream.objects.items():
+        there = merged.pop(name, None)
+        if ahead is not None and there is not None and is_older(ahead.version, there.version):
+            merged[name] = there
+        elif ahead is not None and is_meant(ahead):
+            merged[name] = ahead
+    return list(merged.values())

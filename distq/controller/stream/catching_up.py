@@ -1,17 +1,77 @@
-"""Workers wait at a term's begin until a controller's caches are in step (client-go WaitForCacheSync)."""
+"""Workers wait at a term's begin until a controller's caches are in step (client-go WaitForCacheSync).
+
+A stream has caught up when it has committed what there was as its watch began.
+"""
 
 import logging
+import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from distq.clock import SYSTEM_CLOCK, Clock
-from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import Watch, resource_watches
 from distq.errors import RedisError
+from distq.informer.objects import is_older
+from distq.redisio.checkpoints import MARK
 from distq.redisio.queue_store import QueueStore
 from distq.wording import duration
 
 _logger = logging.getLogger("distq")
+
+QUIET_TIME = 5.0
+"""Seconds after which a bookmark shows that nothing was missed, whatever its version: API servers before 1.31
+leave the version of a quiet resource where it was. One that is further behind etcd is not healthy."""
+
+
+class CaughtUp:
+    """Calls a function once, in the stream's thread, when all is committed that there was."""
+
+    def __init__(self, resource: str, clock: Clock) -> None:
+        self.resource = resource
+        self._clock = clock
+        self._then: Callable[[], None] | None = None
+        """What to call; None where nothing waits, or no longer."""
+        self._present = ""
+        """The version to reach, that of the first watch since ``call_once``."""
+        self._present_at = 0.0
+        self._bookmarked_at = -math.inf
+
+    def call_once(self, then: Callable[[], None]) -> None:
+        """Call ``then`` when it has caught up."""
+        self._then = then
+
+    @property
+    def is_awaited(self) -> bool:
+        """Return whether something waits for it."""
+        return self._then is not None
+
+    @property
+    def behind(self) -> str:
+        """Return the version that the stream has not reached yet, "" where nothing waits for it."""
+        return "" if self._then is None else self._present or "unknown"
+
+    def connected(self, present: str) -> None:
+        """Take the resource's version from before a watch for the one to reach."""
+        if self._then is not None and not self._present:
+            self._present, self._present_at = present, self._clock.monotonic()
+
+    def bookmarked(self) -> None:
+        """Note that a bookmark came."""
+        self._bookmarked_at = self._clock.monotonic()
+
+    def check(self, checkpoint: str) -> None:
+        """Call the function where a stream at this checkpoint has caught up."""
+        if self._then is None or not self._present:
+            return
+        reached = checkpoint not in {"", MARK} and not is_older(checkpoint, self._present)
+        if reached or self._bookmarked_at - self._present_at >= QUIET_TIME:
+            self.reached()
+
+    def reached(self) -> None:
+        """Call the function: a list was committed, which shows what there is."""
+        then, self._then = self._then, None
+        if then is not None:
+            then()
 
 
 def must_be_in_step(watches: Sequence[Watch]) -> bool:
@@ -26,20 +86,20 @@ class CatchingUp:
 
     While nothing led, each watch fell behind by what happened to its own resource. So what one of them hands
     over first would be reconciled by caches that lack the rest of the same moment: a child, say, that was
-    there long ago. One watch alone is always in step with itself. ``timeout`` seconds after the begin the
-    workers go on in any case, and Redis lets them where this leader is gone.
+    there long ago. ``timeout`` seconds after the begin the workers go on in any case, and Redis lets them
+    where this leader is gone.
     """
 
     def __init__(
         self,
-        streams: Sequence[StreamSource],
+        awaited: Sequence[CaughtUp],
         store: QueueStore,
         *,
         epoch: str,
         timeout: float,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self._awaited = [each for each in streams if each.is_cached] if len(streams) > 1 else []
+        self._awaited = awaited
         self._store = store
         self._epoch = epoch
         self._timeout = timeout
@@ -55,7 +115,7 @@ class CatchingUp:
         self._store.run("catch_up", epoch=self._epoch, timeout=round(self._timeout * 1_000_000))
         self._began = self._clock.monotonic()
         for stream in self._awaited:
-            stream.caught_up.call_once(self._look)
+            stream.call_once(self._look)
 
     def check(self) -> None:
         """End it where it takes too long, and where Redis did not answer when all had caught up."""
@@ -66,9 +126,7 @@ class CatchingUp:
             self._look()
             return
         behind = [
-            f"{stream.resource} (version {stream.caught_up.behind})"
-            for stream in self._awaited
-            if stream.caught_up.is_awaited
+            f"{stream.resource} (version {stream.behind})" for stream in self._awaited if stream.is_awaited
         ]
         if behind and self._end():
             _logger.warning(
@@ -80,7 +138,7 @@ class CatchingUp:
             )
 
     def _look(self) -> None:
-        if not any(stream.caught_up.is_awaited for stream in self._awaited) and self._end():
+        if not any(stream.is_awaited for stream in self._awaited) and self._end():
             lasted = duration(self._clock.monotonic() - self._began)
             _logger.info("%s: its watches have caught up after %s", self._store.name, lasted)
 

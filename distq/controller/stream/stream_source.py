@@ -19,7 +19,7 @@ from distq.client.resources import UnknownResource
 from distq.controller.cached.caching import Caching
 from distq.controller.cached.event_context import EventContext, Place, is_waiting
 from distq.controller.stream.batch import hand_over
-from distq.controller.stream.caught_up import CaughtUp
+from distq.controller.stream.catching_up import CaughtUp
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.failures import LastError
 from distq.controller.stream.mapping import mapped_keys
@@ -77,7 +77,7 @@ class StreamSource:
         self.is_cached = watch.cached
         """Its objects are read from Redis."""
         self.last_error = LastError(config.clock)
-        self.caught_up = CaughtUp(config.clock)
+        self.caught_up = CaughtUp(watch.resource, config.clock)
         self._watch = watch
         self._config = config
         self._clock = config.clock

@@ -9,7 +9,7 @@ from typing import Any, cast
 from distq.client.client import Client
 from distq.client.objects import Object, key_of
 from distq.controller.cached import event_context
-from distq.controller.cached.cache_lister import CacheLister
+from distq.controller.cached.caches import CacheLister
 from distq.controller.cached.caching import Caching
 from distq.controller.cached.event_context import Place
 from distq.controller.cached.stream_cache import StreamCache
@@ -163,7 +163,8 @@ class JoinedLeader:
             stream._on_error = self._report  # type: ignore[method-assign]
             self._streams[resource] = stream
         streams, store = [*self._streams.values()], QueueStore(connection, QUEUE)
-        self.catching_up = CatchingUp(streams, store, epoch=self.epoch, timeout=HELD_BACK, clock=clock)
+        awaited = [stream.caught_up for stream in streams if stream.is_cached]
+        self.catching_up = CatchingUp(awaited, store, epoch=self.epoch, timeout=HELD_BACK, clock=clock)
         self.catching_up.begin()
 
     def may_act(self) -> bool:
