@@ -257,7 +257,8 @@ class Manager:
             reason = self._hooks.start()
             if reason is None:
                 runnables = [self._runnables, self._leader_runnables]
-                shutdown = self._shutdown_type(self._dispatchers, self._candidates(), runnables)
+                candidates = [self._candidate] if self._candidate else []
+                shutdown = self._shutdown_type(self._dispatchers, candidates, runnables)
                 try:
                     reason = self._work(health)
                     errors += self._drain(health, shutdown, reason)
@@ -355,8 +356,8 @@ class Manager:
     def _work(self, health: ProcessHealth) -> Message:
         """Start everything and wait for what ends it."""
         health.starting = False
-        for candidate in self._candidates():
-            candidate.start()
+        if self._candidate is not None:
+            self._candidate.start()
         reason = self._wait_for_a_term() if self._dispatchers else None
         with self._phase:
             self._runnables.begin()
@@ -420,9 +421,6 @@ class Manager:
             _logger.warning("stopped before all was settled: %s", left)
         _logger.info("done in %s", duration(shutdown.took))
         return errors
-
-    def _candidates(self) -> "list[Candidate]":
-        return [self._candidate] if self._candidate else []
 
 
 def _raise_first(*reasons: Message | None) -> None:

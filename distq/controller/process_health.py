@@ -81,10 +81,8 @@ class ProcessHealth:
     def gauges(self) -> Iterator[Sample]:
         """Yield the gauges of this process, and those of the queues if it is the one that reports them."""
         yield from self._instruments.gauges()
-        for dispatcher in self._dispatchers:
-            yield from dispatcher.gauges()
-        if self._candidate is not None:
-            yield from self._candidate.gauges()
+        for part in self._parts():
+            yield from part.gauges()
         if self._queues and (self._candidate is None or self._candidate.is_leader()):
             with ThreadPoolExecutor(len(self._queues)) as pool:  # a silent Redis costs one timeout for all
                 for samples in pool.map(QueueGauges.__call__, self._queues):
@@ -97,18 +95,12 @@ class ProcessHealth:
 
     def _problems(self) -> list[str]:
         """Return which part of distq only a restart helps."""
-        problems = [dispatcher.problem() for dispatcher in self._dispatchers]
-        if self._candidate is not None:
-            problems.append(self._candidate.problem())
-        problems.append(self.stall())
-        return [problem for problem in problems if problem]
+        problems = [*(part.problem() for part in self._parts()), self.stall()]
+        return list(filter(None, problems))
 
     def stall(self) -> str:
         """Return which thread made no progress for too long, or nothing."""
-        standstills = [dispatcher.standstills() for dispatcher in self._dispatchers]
-        if self._candidate is not None:
-            standstills.append(self._candidate.standstills())
-        for what, seconds in chain.from_iterable(standstills):
+        for what, seconds in chain.from_iterable(part.standstills() for part in self._parts()):
             if seconds > STALLED_AFTER:
                 return f"{what} has made no progress for {duration(seconds)}"
         return ""
@@ -129,6 +121,9 @@ class ProcessHealth:
         if self._candidate is not None and (problem := self._candidate.unready()):
             problems.append(problem)
         return [*problems, *healthz(), *readyz()]
+
+    def _parts(self) -> "list[Dispatcher | Candidate]":
+        return [*self._dispatchers, *([self._candidate] if self._candidate else [])]
 
     def _close(self) -> None:
         if self._connection is not None:

@@ -28,9 +28,7 @@ class ExpirationCache:
         with self._lock:
             self._objects[stored.key] = stored, self._clock.monotonic()
 
-    def update(self, obj: Object) -> None:
-        """Do as ``add``."""
-        self.add(obj)
+    update = add
 
     def delete(self, obj: Object) -> None:
         """Drop an object, if there is one of its key."""

@@ -61,9 +61,7 @@ class Indexer:
         """Keep an object, in place of the one of the same key. Raises ValueError without a name."""
         self.put(store_object(obj))
 
-    def update(self, obj: Object) -> None:
-        """Do as ``add``."""
-        self.add(obj)
+    update = add
 
     def delete(self, obj: Object) -> None:
         """Drop the object of the same key, if there is one."""

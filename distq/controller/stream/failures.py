@@ -29,18 +29,23 @@ _QUERY = re.compile(r"(://(?:(?!://)[^\s?])*\?)[^\s\"')\]]+")
 
 
 class FailureLog:
-    """Reports failures of one watch's functions: one in full, others in number. One thread at a time."""
+    """Reports failures of one watch's functions: one in full, others in number. One thread at a time.
 
-    def __init__(self, watch: str, queue: str, clock: Clock) -> None:
+    ``failed`` is called with each, to count it.
+    """
+
+    def __init__(self, watch: str, queue: str, clock: Clock, failed: Callable[[], None]) -> None:
         self._watch = watch
         self._queue = queue
         self._clock = clock
+        self._failed = failed
         self._next_at = 0.0
         self._unreported = 0
         """Objects since the last report."""
 
     def stopped(self, error: BaseException, obj: RawObject | StoredObject) -> None:
         """Report that the stream waits before this object."""
+        self._failed()
         logger.error(
             f"%s: {_FUNCTION} failed on %s at version %s; the stream waits until it works",
             self._watch,
@@ -61,13 +66,14 @@ class FailureLog:
         words = f"{_FUNCTION} failed on the deletion of %s at version %s; {then}%s."
         self._report(words, ", and {} failed before", obj, error)
 
-    def left_out(self, obj: RawObject, of: str) -> None:
+    def left_out(self, obj: RawObject, of: str = "all") -> None:
         """Report that this object is left out of the queue or the cache; else as ``dead``."""
         words = f"%.80r at version %s is left out of {of}, since its name is no key%s."
         self._report(words, ", after {} before", obj, None)
 
     def _report(self, words: str, others: str, obj: RawObject, error: BaseException | None) -> None:
         """Log it with these words, and how many others there were; or count it for the next report."""
+        self._failed()
         now = self._clock.monotonic()
         if now < self._next_at:
             self._unreported += 1

@@ -48,7 +48,7 @@ class Relist(ABC):
     def page(self, objects: Sequence[RawObject]) -> None:
         """Hand over a page's objects; raises RoutingError, and what ``Committer.commit`` raises."""
         for odd in (obj for obj in objects if not obj.key):
-            self._router.leave_out(odd)
+            self._router.failures.left_out(odd)
         objects = [obj for obj in objects if obj.key]
         changed, unchanged = self._batch(keep_pending=False), self._batch(keep_pending=True)
         known = self._committer.known_of([obj.key for obj in objects])

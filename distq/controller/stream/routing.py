@@ -88,9 +88,8 @@ class Router:
         self._watch = watch
         self._mapped_keys = mapped_keys
         self._parked_as = parked_as
-        self._failed = failed
         self._monotonic = clock.monotonic
-        self._log = FailureLog(title(watch), queue, clock)
+        self.failures = FailureLog(title(watch), queue, clock, failed)
         self._predicate = watch.predicate
         self.compares = bool(self._predicate.compared)
         whole = self.caching is not None and self.caching.is_whole
@@ -117,11 +116,6 @@ class Router:
             if last := self.caching.whole(cached):
                 self.last_seen.recall(last, unknown[last.key])
 
-    def leave_out(self, obj: RawObject, of: str = "all") -> None:
-        """Count and log that an object is left out, since its name, or all of it, cannot be read."""
-        self._failed()
-        self._log.left_out(obj, of)
-
     def route(
         self,
         kind: EventType,
@@ -141,9 +135,9 @@ class Router:
             return self._route_deleted(obj, own, before, replaced)
         kept = self._kept(obj, own) if self.caching is not None else None
         if not own and not self.mapped:
-            self.leave_out(obj, "the queue")
+            self.failures.left_out(obj, "the queue")
         elif self.caching is not None and kept is None:
-            self.leave_out(obj, "the cache")
+            self.failures.left_out(obj, "the cache")
         old = self.last_seen.old(obj) if self.compares and kind == "update" and not in_list else None
         keys, problem = self._keys_or_problem(Event(kind, obj, old, in_list), obj, own, kept)
         if problem is None and self.compares:
@@ -190,7 +184,7 @@ class Router:
         self.last_seen.forget(obj)
         if problem is not None:
             self._pass_or_stop(problem, obj)
-            self._log.deleted(problem, obj)
+            self.failures.deleted(problem, obj)
             enqueued = before.keys if self.mapped else own
         else:
             enqueued = self._enqueued(keys, before, replaced)
@@ -261,20 +255,18 @@ class Router:
     def _unrouted_by(self, error: BaseException, obj: RawObject) -> Unrouted:
         """Return what is parked, or raise RoutingError where the stream is to stop."""
         self._pass_or_stop(error, obj)
-        self._log.dead(error, obj)
+        self.failures.dead(error, obj)
         why = Park(f"{title(self._watch)}: {error_text(error)}", traceback_text(error)).text
         return Unrouted(next(iter(key_of_name(self._parked_as + obj.key)), b""), why)
 
     def _pass_or_stop(self, error: BaseException, obj: RawObject) -> None:
-        """Count a failure that the stream passes; raise where it is to stop, or has ended."""
+        """Raise where the stream is to stop at a failure, or has ended."""
         _unwind()
         if self._watch.on_error == "stop" or _is_outage(error):
             raise self._stopped_by(error, obj) from error
-        self._failed()
 
     def _stopped_by(self, error: BaseException, obj: RawObject | StoredObject) -> RoutingError:
-        self._failed()
-        self._log.stopped(error, obj)
+        self.failures.stopped(error, obj)
         return RoutingError(f"no keys of {obj.key}: {error_text(error)}")
 
 

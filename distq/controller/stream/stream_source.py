@@ -359,7 +359,7 @@ class StreamSource:
             if event.type == "BOOKMARK":
                 self.caught_up.bookmarked()
             elif not event.object.key:
-                self._router.leave_out(event.object)
+                self._router.failures.left_out(event.object)
         if not events[-1].object.key:
             self._bookmark = events[-1].version
 
