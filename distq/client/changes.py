@@ -180,7 +180,6 @@ def _patch_finalizers(
 
 
 def _again_on_conflict(attempt: Callable[[], Value]) -> Value:
-    """Return what the first attempt without a Conflict returns; the last one's Conflict is raised."""
     for _ in range(ATTEMPTS - 1):
         try:
             return attempt()
@@ -214,7 +213,6 @@ def _identity(obj: Object) -> tuple[object, ...]:
 
 
 def _replace(client: "Client", existing: Object, wanted: Object, *, status: bool) -> Object:
-    """Write what differs and return it as stored, or what is there where nothing does."""
     if status and not is_same({**existing, "status": None}, {**wanted, "status": None}):
         raise ConfigError(
             f"bad change of {title(existing)}: status=True writes the status alone. "

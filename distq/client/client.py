@@ -307,7 +307,6 @@ class Client(RawClient):
     def _pages(
         self, resource: str, namespace: str | None, selectors: Mapping[str, str]
     ) -> Iterator[Sequence[Object]]:
-        """Yield the pages of a list, none of which takes much memory."""
         kind, size = self.resolve(resource), PageSize(PAGE_SIZE)
         path, query = kind.path(namespace), {name: value for name, value in selectors.items() if value}
         while True:

@@ -108,7 +108,6 @@ class EventCorrelator:
         return event | {"message": MERGED + event["message"]}, key
 
     def _count(self, event: Object, key: _Key) -> Correlated:
-        """Count it with those before; the first is an event of its own."""
         before, patch = self._sent.get(key), None
         if before is not None:
             about = event["metadata"] | {"name": before.name}

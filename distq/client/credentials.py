@@ -92,7 +92,6 @@ def _pod_namespace() -> str:
 
 
 def _load_file(path: str, context: str | None, configuration: "Configuration") -> str:
-    """Configure from the files of ``path``; return the namespace of the context."""
     import yaml
     from kubernetes.config import ConfigException, load_kube_config_from_dict
     from kubernetes.config.kube_config import KubeConfigMerger

@@ -127,7 +127,6 @@ def _status_object(data: bytes) -> Mapping[str, Any]:
 
 
 def _details(answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the details of a Status, empty where it has none."""
     details = answer.get("details")
     return details if isinstance(details, dict) else {}
 

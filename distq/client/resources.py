@@ -178,7 +178,6 @@ def _resources(api_version: str, document: Any) -> Iterator[Resource]:
 
 
 def _similar(kind: str, served: Sequence[Resource]) -> list[Resource]:
-    """Return the resources whose kind is the most similar one."""
     name = closest(kind, [one.kind for one in served], _ALIKE)
     return [one for one in served if one.kind == name]
 

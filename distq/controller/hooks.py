@@ -85,7 +85,6 @@ class Hooks:
         return errors if error is None else [*errors, error]
 
     def _call(self, name: str, hook: Hook) -> Future[None]:
-        """Call a hook; its end is a message."""
         call = call_apart(partial(self._run, name, hook), f"distq-{name}")
         call.add_done_callback(lambda _: self._event_queue.put("called"))
         return call

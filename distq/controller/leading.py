@@ -211,7 +211,6 @@ class Candidate:
         return [each.queue for each in self._controllers if isinstance(each.queue, Queue)]
 
     def _lead(self, over: threading.Event) -> None:
-        """Run all sources until this process stops, the term is over or one of them fails."""
         lease = self._settings.lease_duration
         _logger.info("leading  %s as %s (lease %g s)", self._lock.describe(), self._lock.identity, lease)
         resign, term = self._candidacy.resign, Term(self._elector, over)

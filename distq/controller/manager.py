@@ -279,7 +279,6 @@ class Manager:
     # Before
 
     def _prepare(self, *, informer: bool, workers: bool) -> ProcessHealth:
-        """Check that everything is there, before the first thread starts."""
         competes = informer and self.needs_lease
         if not (workers or competes):
             raise ConfigError("nothing to watch: no Controller has watches. Run workers, or add watches.")
@@ -354,7 +353,6 @@ class Manager:
     # Meanwhile
 
     def _work(self, health: ProcessHealth) -> Message:
-        """Start everything and wait for what ends it."""
         health.starting = False
         if self._candidate is not None:
             self._candidate.start()

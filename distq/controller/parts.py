@@ -118,7 +118,6 @@ class Parts:
         )
 
     def _settled(self, controller: Controller) -> Callable[[str, Settlement], None]:
-        """Return what takes note of reconciles that did not succeed."""
         resource = reconciled_resource(controller)
         if not controller.failure_events or resource is None:
             return self.on_settled

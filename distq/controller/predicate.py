@@ -159,7 +159,6 @@ def _fields(path: object) -> list[str]:
 
 
 def _part(fields: Iterable[str], obj: Any) -> Any:
-    """Return what is at a path, None where nothing is."""
     way: list[str] = []
     for field in fields:
         if obj is None:

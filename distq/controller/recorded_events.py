@@ -49,7 +49,6 @@ class FailureEvents:
         self._client.event(lambda: self._find(key), kind, message or kind, type="Warning")
 
     def _find(self, key: str) -> "Object | None":
-        """Return the object's reference, from the API server or as it was found before."""
         found, until = self._found.get(key, (None, 0.0))
         if found is not None and self._clock.monotonic() < until:
             return found

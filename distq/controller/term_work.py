@@ -224,7 +224,6 @@ class TermWork:
             self._stopping.wait(LOOK_EVERY)
 
     def _wait_for_sources(self) -> None:
-        """Wait for the sources, but not for what does not answer them."""
         until = time.monotonic() + LEAVE_TIME
         for thread in self._threads:
             if thread.ident is not None:  # not where there were no more threads to be had

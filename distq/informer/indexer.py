@@ -185,7 +185,6 @@ class Indexer:
             self._version = version or self._version
 
     def _forget(self, key: str) -> None:
-        """Take an object out of the indices."""
         old = self._objects.get(key)
         if old is None:
             return

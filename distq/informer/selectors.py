@@ -93,7 +93,6 @@ def matches(selector: Mapping[str, Any] | None, labels: Labels | None) -> bool:
 
 
 def _requirements(selector: str | Labels) -> list[_Requirement]:
-    """Return the requirements of a mapping or text; raise ConfigError for the first that is none."""
     if isinstance(selector, Mapping):
         return [_equal(key, value) for key, value in selector.items()]
     if not isinstance(selector, str):
@@ -149,7 +148,6 @@ def _requirement_of(expression: object) -> _Requirement:
 
 
 def _equal(key: object, value: object) -> _Requirement:
-    """Return the requirement of one label; raise ConfigError for what no object can have."""
     if not (isinstance(key, str) and _A_KEY.fullmatch(key)) or not (
         isinstance(value, str) and _A_VALUE.fullmatch(value)
     ):

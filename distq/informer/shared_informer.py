@@ -226,7 +226,6 @@ class SharedInformer:
                 registration.put(notification, self._stop)
 
     def _apply(self, delta: Delta, in_initial_list: bool) -> Notification:
-        """Bring the cache up to date and return what handlers receive."""
         new, old = delta.object, self.indexer.stored(delta.object.key)
         if delta.type == DeltaType.DELETED:
             self.indexer.drop(new.key, new.version)

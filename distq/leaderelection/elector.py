@@ -119,7 +119,6 @@ class LeaderElector:
         return False
 
     def _lead(self, stop: threading.Event) -> None:
-        """Run the work of a term while its lease is renewed, then end the term."""
         # A list of its own, since the work of a term that was lost may fail during the next one.
         over = threading.Event()
         failures = self._failures = []
@@ -302,7 +301,6 @@ class LeaderElector:
         return self._clock.monotonic() - self._renewed_at
 
     def _until_deadline(self) -> float:
-        """Return in how many seconds the renew deadline is that follows the last renewal."""
         return self._config.renew_deadline - self._since_renewal()
 
     def _now(self) -> datetime:

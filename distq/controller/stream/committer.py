@@ -228,7 +228,6 @@ class Committer:
         return self._ask(self._store.known_count)
 
     def _asking(self, pages: Iterator[Answer]) -> Iterator[Answer]:
-        """Yield what Redis answers to one question after another, and note each."""
         self.tried_at = self._clock.monotonic()
         for page in pages:
             yield page

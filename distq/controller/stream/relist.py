@@ -158,7 +158,6 @@ class Resync(Relist):
         return route
 
     def _vanished(self, name: str, known: Known) -> bool:
-        """Return whether the object was to be listed, but was not."""
         return name not in self._listed and is_older(known.version or "", self._pages.version)
 
 

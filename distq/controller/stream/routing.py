@@ -202,7 +202,6 @@ class Router:
         return bool(self.caching and own) and obj.version.isascii() and obj.version.isdigit()
 
     def _kept(self, obj: RawObject, own: list[bytes]) -> KeptObject | None:
-        """Return what the cache keeps of an object, None where it takes none, or not this one."""
         return self.caching.keep(obj) if self.caching and self._can_keep(obj, own) else None
 
     def _keys_or_problem(

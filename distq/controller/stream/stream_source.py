@@ -415,5 +415,4 @@ class StreamSource:
         }
 
     def _moment(self, monotonic: float) -> float:
-        """Return when that was, by the server's clock."""
         return round(self._committer.server_time() - self._clock.monotonic() + monotonic, 3)
