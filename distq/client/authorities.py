@@ -25,7 +25,8 @@ def authorities(kubeconfig: str | os.PathLike[str] | None, context: str | None) 
     try:
         file = kubeconfig_file(kubeconfig)
         bundle = _of_kubeconfig(file, context) if file else POD_AUTHORITY.read_text()
-        found = {_fingerprint(certificate) for certificate in _CERTIFICATE.findall(bundle)}
+        certificates = map(ssl.PEM_cert_to_DER_cert, _CERTIFICATE.findall(bundle))
+        found = {hashlib.sha256(certificate).hexdigest()[:12] for certificate in certificates}
     except Exception:  # noqa: BLE001  the first request reports what is wrong with the file
         return ()
     return tuple(sorted(found)) if len(found) <= _MOST else ()
@@ -43,7 +44,3 @@ def _of_kubeconfig(path: str, context: str | None) -> str:
         return base64.b64decode(cluster["certificate-authority-data"]).decode()
     folder = Path(cluster.path).expanduser().absolute().parent
     return Path(folder, cluster["certificate-authority"]).read_text()
-
-
-def _fingerprint(certificate: str) -> str:
-    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(certificate)).hexdigest()[:12]

@@ -65,15 +65,8 @@ class Endpoints:
         host, port = self._server.server_name, self._server.server_port
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
-    def start(self, pages: ManagerPages) -> None:
-        """Begin to answer."""
-        self._of.append(pages)
-        paths = ", ".join(["/healthz", "/readyz", *(["/metrics"] if pages.metrics else [])])
-        _logger.info("%s  %s", self.url, paths)
-        self._thread.start()
-
     def join(self, pages: ManagerPages) -> None:
-        """Answer for another Manager, too. Raises ConfigError where it has other metrics."""
+        """Answer for this Manager, too. Raises ConfigError where it has other metrics than those before."""
         metrics = self._metrics
         if metrics is not None and pages.metrics is not None and metrics != pages.metrics:
             raise ConfigError(
@@ -81,6 +74,10 @@ class Endpoints:
                 "Give both the same metrics, or choose another http_address."
             )
         self._of.append(pages)
+        if self._thread.ident is None:
+            paths = ", ".join(["/healthz", "/readyz", *(["/metrics"] if pages.metrics else [])])
+            _logger.info("%s  %s", self.url, paths)
+            self._thread.start()
 
     def leave(self, pages: ManagerPages) -> bool:
         """Answer for this Manager no longer; return whether it was the last one."""
@@ -133,13 +130,10 @@ os.register_at_fork(after_in_child=_after_fork_in_child)
 def serving(address: str, pages: ManagerPages) -> Iterator[Endpoints]:
     """Serve the pages at the address until the block ends; Managers of one process share an address."""
     with _sharing:
-        if (endpoints := _shared.get(address)) is not None:
-            endpoints.join(pages)
-        else:
-            endpoints = Endpoints(address)
-            endpoints.start(pages)
-            if host_and_port(address)[1]:
-                _shared[address] = endpoints
+        endpoints = _shared.get(address) or Endpoints(address)
+        endpoints.join(pages)
+        if host_and_port(address)[1]:
+            _shared[address] = endpoints
     try:
         yield endpoints
     finally:

@@ -3,7 +3,7 @@
 import logging
 from collections import OrderedDict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from distq.clock import SYSTEM_CLOCK, Clock
@@ -65,19 +65,13 @@ class FailureEvents:
 @contextmanager
 def counting_drops(metrics: MetricsProvider | None) -> Iterator[None]:
     """Count the events to this provider that the process drops meanwhile."""
-    if metrics is None:
+    with ExitStack() as counting:
+        if metrics is not None:
+            with suppress(ConfigError):  # without the extra kubernetes there are none
+                from distq.client import event_drops
+
+                counting.callback(event_drops.count_with(metrics))
         yield
-        return
-    try:
-        from distq.client import event_drops
-    except ConfigError:  # without the extra kubernetes there are none
-        yield
-        return
-    ended = event_drops.count_with(metrics)
-    try:
-        yield
-    finally:
-        ended()
 
 
 def flush_events(grace_left: float) -> None:

@@ -5,6 +5,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
+from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeVar
 
 from distq.client.client import Client
@@ -34,35 +35,25 @@ Answer = TypeVar("Answer")
 logger = logging.getLogger("distq")
 
 
+@dataclass(eq=False)
 class StreamCache:
     """The cache of a watch in all its namespaces, or in one of them.
 
     A stream is found by what it watches and where, as its record says: to compute its name takes the rights
-    of a leader.
+    of a leader. ``client`` and ``with_short_timeouts``, a connection, are made when they are needed.
     """
 
-    def __init__(
-        self,
-        watch: ResourceWatch,
-        caching: Caching,
-        place: Place,
-        *,
-        queue: Queue,
-        client: Callable[[], Client],
-        with_short_timeouts: Callable[[], Connection],
-        timeout: float,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        self.watch = watch
-        self.caching = caching
-        self.place = place
-        self._queue = queue
-        self._client = client
-        self._with_short_timeouts = with_short_timeouts
-        self._timeout = timeout
-        self._clock = clock
-        self._found: ObjectCache | None = None
-        self._writer: ObjectCache | None = None
+    watch: ResourceWatch
+    caching: Caching
+    place: Place
+    _: KW_ONLY
+    queue: Queue
+    client: Callable[[], Client]
+    with_short_timeouts: Callable[[], Connection]
+    timeout: float
+    clock: Clock = SYSTEM_CLOCK
+    _found: ObjectCache | None = field(default=None, init=False)
+    _writer: ObjectCache | None = field(default=None, init=False)
 
     def covers(self, key: str) -> bool:
         """Return whether an object of this key is looked for here."""
@@ -88,7 +79,7 @@ class StreamCache:
         Nothing is kept where no leader keeps it, as before the first one and after a release that caches no
         more: no leader would ever take it away. Raises RedisError.
         """
-        connection, found = self._with_short_timeouts(), self._found
+        connection, found = self.with_short_timeouts(), self._found
         watch = self.place.identity
         if found and self._writer_of(found.stream, connection).wrote(objects, dropped, watch=watch):
             return
@@ -101,14 +92,14 @@ class StreamCache:
         """Return what writes into a stream's cache: the last one, which knows its queue is registered."""
         writer = self._writer
         if writer is None or writer.stream != stream or writer.connection is not connection:
-            self._writer = writer = ObjectCache(connection, self._queue.name, stream)
+            self._writer = writer = ObjectCache(connection, self.queue.name, stream)
         return writer
 
     def _read_later(self, ask: Callable[[ObjectCache], Answer], record: StreamRecord | None) -> Answer:
         """Wait until the cache is complete, but not in its own stream while that hands over its objects."""
         stream = event_context.current()
-        what, within = self.watch.resource, duration(self._timeout)
-        began, log_after = self._clock.monotonic(), LOGGED_AFTER
+        what, within = self.watch.resource, duration(self.timeout)
+        began, log_after = self.clock.monotonic(), LOGGED_AFTER
         with stream.waiting_for(self.place) if stream else nullcontext():
             while True:
                 partly = stream is not None and stream.waits_for_itself(self.place)
@@ -118,14 +109,14 @@ class StreamCache:
                     record, self._found = incomplete.record or record, None
                 request = current_request()
                 stopped = request.cancelled if request else stream.stopped if stream else threading.Event()
-                ended = self._clock.wait(stopped, LOOK_EVERY)
-                lasted = self._clock.monotonic() - began
+                ended = self.clock.wait(stopped, LOOK_EVERY)
+                lasted = self.clock.monotonic() - began
                 if lasted >= log_after:
                     logger.warning(
                         "%s: waiting up to %s for its cache: %s", what, within, self._cause(record)
                     )
                     log_after = math.inf
-                if ended or lasted >= self._timeout:
+                if ended or lasted >= self.timeout:
                     waited = "" if ended else f" after {within}"
                     raise CacheNotSynced(f"{what}: not synced{waited}: {self._cause(record)}")
 
@@ -134,35 +125,35 @@ class StreamCache:
 
         One that is not known yet is looked for by the connection that is ``asked``.
         """
-        connection, found = self._queue.connection, self._found  # another thread may drop it at any moment
+        connection, found = self.queue.connection, self._found  # another thread may drop it at any moment
         if found is None or found.connection is not connection:
             name = self._find(asked or connection)
             if not name:
                 raise CacheIncomplete(None)
-            self._found = found = ObjectCache(connection, self._queue.name, name, suits=self.caching.suits)
+            self._found = found = ObjectCache(connection, self.queue.name, name, suits=self.caching.suits)
         if partly:
-            return ObjectCache(connection, self._queue.name, found.stream, partly=True)
+            return ObjectCache(connection, self.queue.name, found.stream, partly=True)
         return found
 
     def _find(self, connection: Connection) -> str:
         """Return the name of the stream, "" where there is none; of two clusters' take this one's."""
-        mine = self._queue.purpose  # a leader in another cluster differs by it, as far as that is known
+        mine = self.queue.purpose  # a leader in another cluster differs by it, as far as that is known
         found = {
             name: record
-            for name, record in stream_records(connection, self._queue.name).items()
+            for name, record in stream_records(connection, self.queue.name).items()
             if record.about.get("watch") == self.place.identity
             and record.about.get("namespace") == self.place.namespace
             and not (mine and (theirs := Purpose.parse(record.about)) and mine().differs_from(theirs))
         }
         if len(found) > 1:
-            cluster = self._client().cluster_id()
+            cluster = self.client().cluster_id()
             found = {name: each for name, each in found.items() if each.about.get("cluster") == cluster}
         return next(iter(found), "")
 
     def _cause(self, record: StreamRecord | None) -> str:
         if record is None:
             return self._unknown()
-        about, gone_since = record.about, record.gone_since(self._queue.connection.now())
+        about, gone_since = record.about, record.gone_since(self.queue.connection.now())
         leader = about.get("leader")
         if gone_since is not None:
             return f"no process leads since {leader} did. Start an informer."
@@ -174,7 +165,7 @@ class StreamCache:
         return f"{leader} still lists it. Wait, or raise cache_sync_timeout."
 
     def _unknown(self) -> str:
-        records = stream_records(self._queue.connection, self._queue.name).values()
+        records = stream_records(self.queue.connection, self.queue.name).values()
         leaders = {record.about.get("leader") for record in records}
         if not leaders:
             is_outside = current_request() is None and event_context.current() is None

@@ -125,7 +125,9 @@ class Committer:
         self._failed = failed
         self._parked_as = parked_as
         self._delay = delay
-        self._server_ahead = self._asked_time_at = 0.0
+        self.server_ahead = 0.0
+        """Seconds by which the server's time is ahead of the monotonic clock, as asked within a minute."""
+        self._asked_time_at = 0.0
         self._nonce = uuid.uuid4().hex[:12]
         """Two Committers, of one process or two, must not name a batch alike."""
         self._batches = 0
@@ -180,10 +182,6 @@ class Committer:
         if self.position:
             self.commit(Commit(new=self.position))
 
-    def server_time(self) -> float:
-        """Return the server's time, seconds since the epoch, as it was asked for within a minute."""
-        return self._clock.monotonic() + self._server_ahead
-
     def step(self) -> str:
         """Return a position that is another one, but resumes from the same checkpoint."""
         return step_of(self.position, f"{self._nonce}:{self._batches}", listed=self._listed)
@@ -236,7 +234,7 @@ class Committer:
     def _ask_time(self) -> None:
         now = self._ask(self._store.now)
         self._asked_time_at = self._clock.monotonic()
-        self._server_ahead = now - self._asked_time_at
+        self.server_ahead = now - self._asked_time_at
 
     def _in_parts(
         self, ask: Callable[[Sequence[str]], list[Answer]], names: Sequence[str], size: int

@@ -167,13 +167,13 @@ class Router:
         """Return what remains to be done of an object that was handed over: it belongs into the cache."""
         self.routed_at = self._monotonic()
         kept = self._kept(obj, key_of_name(obj.key))
-        problem = kept.problem if kept else None
+        cached, problem = kept or (None, None)
         if problem is None:
             problem = self._remember(obj)
         if problem is not None:
-            unrouted, cached = self._unrouted_by(problem, obj), kept.object if kept else None
+            unrouted = self._unrouted_by(problem, obj)
             return Route(obj.key, (), Known("", before.keys), cached, unrouted=unrouted)
-        return Route(obj.key, (), before, kept.object) if kept else None
+        return Route(obj.key, (), before, cached) if cached else None
 
     def _route_deleted(self, obj: RawObject, own: list[bytes], before: Known, replaced: Replaced) -> Route:
         """Return where a deletion leads: it is the last event of its object, so it parks nothing.

@@ -382,7 +382,7 @@ class StreamSource:
     def _count(self, added: int) -> None:
         self.enqueued += added
         if added:
-            self._fed = self._committer.server_time()
+            self._fed = self._moment(self._clock.monotonic())
         self._config.count_commit(self.resource, added)
 
     def _about(self) -> dict[str, Any]:
@@ -402,9 +402,9 @@ class StreamSource:
             "lists": self.lists,
             "objects": self.objects,
             "lag": round(self.lag, 3),
-            **({"behind": self.caught_up.behind} if self.caught_up.is_awaited else {}),
+            **({"behind": behind} if (behind := self.caught_up.behind) else {}),
             "seen": self._moment(self._clock.monotonic()),
-            "fed": self._fed and round(self._fed, 3),
+            "fed": self._fed,
             "lease": self._config.lease_duration,
             **({"left": True} if self._left else {}),
             "resynced": round(self._resyncs.last, 3),
@@ -415,4 +415,4 @@ class StreamSource:
         }
 
     def _moment(self, monotonic: float) -> float:
-        return round(self._committer.server_time() - self._clock.monotonic() + monotonic, 3)
+        return round(self._committer.server_ahead + monotonic, 3)  # by the server's clock

@@ -102,16 +102,10 @@ class LoopWatch:
 
 def _holder(frames: Sequence[FrameType]) -> FrameType:
     """Return the innermost frame of the program itself; of an installed one the outermost frame."""
-    files = [(frame, frame.f_code.co_filename) for frame in frames]
-    installed = [frame for frame, file in files if file.startswith(_PACKAGES) and not _is_distq(file)]
-    own = [
-        frame for frame, file in files if not file.startswith((*_PACKAGES, *_PYTHON)) and not _is_distq(file)
-    ]
+    others = [frame for frame in frames if not frame.f_code.co_filename.startswith(_DISTQ)]
+    installed = [frame for frame in others if frame.f_code.co_filename.startswith(_PACKAGES)]
+    own = [frame for frame in others if not frame.f_code.co_filename.startswith((*_PACKAGES, *_PYTHON))]
     return [frames[-1], *installed[:1], *own[-1:]][-1]
-
-
-def _is_distq(file: str) -> bool:
-    return file.startswith(_DISTQ)
 
 
 def _place(frame: FrameType) -> str:
