@@ -61,14 +61,11 @@ def _read_whole(read: Callable[[Any], T], text: bytes | msgspec.Raw) -> T:
     try:
         return read(text)
     except msgspec.DecodeError:
-        whole = _ESCAPE.sub(_without_half, bytes(text))
+        half = len(rb"\ud800")
+        whole = _ESCAPE.sub(lambda escape: rb"\ufffd" if len(escape[0]) == half else escape[0], bytes(text))
         if whole == bytes(text):
             raise
         return read(whole)
-
-
-def _without_half(escape: re.Match[bytes]) -> bytes:
-    return rb"\ufffd" if len(escape[0]) == len(rb"\ud800") else escape[0]
 
 
 def limit_depth(text: bytes, what: str) -> bytes:

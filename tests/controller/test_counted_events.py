@@ -81,10 +81,10 @@ def counting() -> Iterator[list[str]]:
 @pytest.mark.parametrize(
     ("watch", "calls"),
     [
-        (For("v1/Pod"), 15),
-        (Owns("v1/Pod"), 25),
-        (For("v1/Pod", cached=True), 29),
-        (For("v1/Pod", cached=True, indexers={"owner": owner}), 37),
+        (For("v1/Pod"), 12),
+        (Owns("v1/Pod"), 23),
+        (For("v1/Pod", cached=True), 25),
+        (For("v1/Pod", cached=True, indexers={"owner": owner}), 33),
     ],
     ids=["For", "Owns", "cached", "indexed"],
 )

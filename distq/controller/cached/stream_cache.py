@@ -152,7 +152,12 @@ class StreamCache:
 
     def _cause(self, record: StreamRecord | None) -> str:
         if record is None:
-            return self._unknown()
+            records = stream_records(self.queue.connection, self.queue.name).values()
+            if leaders := {str(record.about.get("leader")) for record in records}:
+                return f"{', '.join(leaders)} does not watch it so. Run one version everywhere."
+            is_outside = current_request() is None and event_context.current() is None
+            in_a_test = "; in a test, read it within run_until_idle, or after" if is_outside else ""
+            return f"no process has led yet. Start an informer{in_a_test}."
         about, gone_since = record.about, record.gone_since(self.queue.connection.now())
         leader = about.get("leader")
         if gone_since is not None:
@@ -163,12 +168,3 @@ class StreamCache:
             kept = ", ".join(sorted(record.cached_indices() or ())) or "nothing"
             return f"{leader} keeps {kept}, not {', '.join(self.caching.kept)}. Run one version everywhere."
         return f"{leader} still lists it. Wait, or raise cache_sync_timeout."
-
-    def _unknown(self) -> str:
-        records = stream_records(self.queue.connection, self.queue.name).values()
-        leaders = {record.about.get("leader") for record in records}
-        if not leaders:
-            is_outside = current_request() is None and event_context.current() is None
-            in_a_test = "; in a test, read it within run_until_idle, or after" if is_outside else ""
-            return f"no process has led yet. Start an informer{in_a_test}."
-        return f"{', '.join(map(str, leaders))} does not watch it so. Run one version everywhere."

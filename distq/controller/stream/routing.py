@@ -90,11 +90,12 @@ class Router:
         self._parked_as = parked_as
         self._monotonic = clock.monotonic
         self.failures = FailureLog(title(watch), queue, clock, failed)
-        self._predicate = watch.predicate
-        self.compares = bool(self._predicate.compared)
+        self._predicate = watch.predicate if watch.predicates else None
+        compared = self._predicate.compared if self._predicate else ""
+        self.compares = bool(compared)
         whole = self.caching is not None and self.caching.is_whole
         self._asks_of_replaced = whole and isinstance(watch, Watches)
-        self.last_seen = LastSeen(self._predicate.compared)
+        self.last_seen = LastSeen(compared)
 
     def replaced(
         self, names: Iterable[str], cached_of: Callable[[Sequence[str]], Sequence[CachedObject]]
@@ -145,8 +146,9 @@ class Router:
         unrouted = None if problem is None else self._unrouted_by(problem, obj)
         meant = () if not self.mapped else before.keys if keys is None else keys
         known = Known("" if unrouted else obj.version, meant)
-        enqueued = self._enqueued(keys, before, replaced)
-        return Route(obj.key, enqueued, known, kept.object if kept else None, unrouted=unrouted)
+        if self.mapped and keys is not None:
+            keys = self._and_earlier(keys, before, replaced)
+        return Route(obj.key, keys or (), known, kept.object if kept else None, unrouted=unrouted)
 
     def route_listed(self, obj: RawObject, before: Known, replaced: Replaced = None) -> Route:
         """Return where an object leads that came with a list; raises as ``route`` does."""
@@ -160,8 +162,7 @@ class Router:
         if not self.mapped:
             return Route(name, own, None, gone_at=gone_at)
         self._begin(name, own, None, gone_at)
-        keys = list(dict.fromkeys([*before.keys, *self._keys_of_replaced(replaced)]))
-        return Route(name, keys, None, gone_at=gone_at)
+        return Route(name, self._and_earlier((), before, replaced), None, gone_at=gone_at)
 
     def unchanged(self, obj: RawObject, before: Known) -> Route | None:
         """Return what remains to be done of an object that was handed over: it belongs into the cache."""
@@ -185,16 +186,14 @@ class Router:
         if problem is not None:
             self._pass_or_stop(problem, obj)
             self.failures.deleted(problem, obj)
-            enqueued = before.keys if self.mapped else own
-        else:
-            enqueued = self._enqueued(keys, before, replaced)
+            keys = before.keys if self.mapped else own
+        elif self.mapped and keys is not None:
+            keys = self._and_earlier(keys, before, replaced)
         gone_at = obj.version if self._can_keep(obj, own) else ""
-        return Route(obj.key, enqueued, None, gone_at=gone_at)
+        return Route(obj.key, keys or (), None, gone_at=gone_at)
 
-    def _enqueued(self, keys: list[bytes] | None, before: Known, replaced: Replaced) -> Sequence[bytes]:
-        """Return what to enqueue of an event that means these keys, None where it is filtered."""
-        if keys is None or not self.mapped:
-            return keys or ()
+    def _and_earlier(self, keys: Sequence[bytes], before: Known, replaced: Replaced) -> Sequence[bytes]:
+        """Return the keys that a mapped object means, after those that it meant before."""
         return list(dict.fromkeys([*before.keys, *self._keys_of_replaced(replaced), *keys]))
 
     def _can_keep(self, obj: RawObject, own: list[bytes]) -> bool:
@@ -206,7 +205,7 @@ class Router:
 
     def _keys_or_problem(
         self, event: Event, obj: RawObject, own: list[bytes], kept: KeptObject | None
-    ) -> tuple[list[bytes] | None, BaseException | None]:
+    ) -> tuple[Sequence[bytes] | None, BaseException | None]:
         """Return the event's keys, None if it is filtered; or what a function, or our own look, failed with.
 
         Predicates and mapping functions that read the cache find the object there as it is now. What was
@@ -217,7 +216,7 @@ class Router:
         if kept is not None and kept.problem is not None:
             return None, kept.problem
         try:
-            if not self._predicate(event):
+            if self._predicate and not self._predicate(event):
                 return None, None
             return (list(dict.fromkeys(self._mapped_keys(event))) if self._mapped_keys else own), None
         except BaseException as error:  # noqa: BLE001 - the program's own functions, which may call sys.exit

@@ -297,6 +297,16 @@ class StreamSource:
             clock=self._clock,
         )
         config.count_failures(self.resource, 0)
+        self._about_watch = {
+            "resource": self.resource,
+            "namespace": self.namespace,
+            "cluster": config.client.cluster_id(),
+            "owner": config.owner,
+            "mapped": self._watch.mapped,
+            "lease": config.lease_duration,
+            **({"parked_as": self._parked_as} if self._parked_as else {}),
+            **({"watch": self._place.identity} if self._caching else {}),  # by which readers find its cache
+        }
         self._committer = Committer(
             StreamStore(config.connection, config.queue, self.name(), fair_by=config.fair_by),
             config.leadership,
@@ -388,15 +398,10 @@ class StreamSource:
     def _about(self) -> dict[str, Any]:
         """Return what people can see of the stream, and what the next leader wants to know."""
         return {
-            "resource": self.resource,
-            "namespace": self.namespace,
-            "cluster": self._config.client.cluster_id(),
-            "owner": self._config.owner,
+            **self._about_watch,
             "leader": self._config.leadership.identity,
             "led_since": self._moment(self._config.leadership.began),
             "revision": self._revision,
-            "mapped": self._watch.mapped,
-            **({"parked_as": self._parked_as} if self._parked_as else {}),
             "synced": self.synced or self._ends_list,
             "resumed_at": self.resumed_at,
             "lists": self.lists,
@@ -405,11 +410,9 @@ class StreamSource:
             **({"behind": behind} if (behind := self.caught_up.behind) else {}),
             "seen": self._moment(self._clock.monotonic()),
             "fed": self._fed,
-            "lease": self._config.lease_duration,
             **({"left": True} if self._left else {}),
             "resynced": round(self._resyncs.last, 3),
             **self.last_error.about(self._moment),
-            **({"watch": self._place.identity} if self._caching else {}),  # where readers find its cache
             **({"cached": self._caching.kept} if self._caching and self._cache_is_whole else {}),
             **(self._config.purpose().about() if self._config.purpose else {}),
         }
