@@ -14,13 +14,12 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from distq.config import Settings
-from distq.controller.checks import Check, Checks
 from distq.controller.controller import Controller
 from distq.controller.event_queue import EventQueue, Message
 from distq.controller.functions import name_of, require_check, require_runnable
 from distq.controller.hooks import Hook, Hooks
 from distq.controller.parts import Parts, require_controllers
-from distq.controller.process_health import ProcessHealth, waits_for
+from distq.controller.process_health import Check, Checks, ProcessHealth, waits_for
 from distq.controller.recorded_events import counting_drops, flush_events
 from distq.controller.runnables import Runnable, Runnables
 from distq.controller.shutdown import Shutdown

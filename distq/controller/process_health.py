@@ -4,16 +4,19 @@ What a queue holds is reported by one process of a fleet, since it is the same f
 Where nothing is watched no process leads; then each that runs the informer's side reports it.
 """
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from distq.controller.checks import Checks
+from distq.call_threads import call_apart
 from distq.controller.endpoints import ManagerPages, serving
 from distq.controller.worker.dispatcher import Dispatcher
-from distq.errors import RedisError
+from distq.errors import ConfigError, RedisError
 from distq.instruments import Instruments
 from distq.metrics import MetricsProvider, Sample
 from distq.redisio.connection import Connection
@@ -21,6 +24,7 @@ from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import stream_records
 from distq.wording import duration
 from distq.workqueue.gauges import QueueGauges
+from distq.workqueue.outcome import error_text
 from distq.workqueue.queue import Queue
 
 if TYPE_CHECKING:
@@ -31,6 +35,73 @@ STALLED_AFTER = 120.0
 
 PROBE_TIMEOUT = 0.8
 """Seconds that Redis gets to answer a probe; the kubelet gives up after one."""
+
+CHECK_TIMEOUT = 0.8
+"""Seconds that all checks of a probe get to answer; the kubelet gives up after one."""
+
+Check = Callable[[], object]
+"""A plain function without arguments. The check fails where it raises or returns False."""
+
+
+class Checks:
+    """A program's own checks of one probe, by name (controller-runtime AddHealthzCheck).
+
+    Safe for threads. Each call has a thread of its own, so a check that hangs delays a probe by
+    ``CHECK_TIMEOUT`` at most, and no other check. While its call runs, it is not called again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._checks: dict[str, _NamedCheck] = {}
+
+    def add(self, name: str, check: Check) -> None:
+        """Add one. Raises ConfigError where there is one of this name."""
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise ConfigError(f"bad name of a check: {name!r:.80}. Give a text that can be printed.")
+        with self._lock:
+            if name in self._checks:
+                raise ConfigError(f"bad name of a check: there is a check {name}. Choose another name.")
+            self._checks[name] = _NamedCheck(name, check)
+
+    def call(self) -> Callable[[], list[str]]:
+        """Call all of them; return what waits for their answers, and returns a line for each that fails."""
+        with self._lock:
+            checks = list(self._checks.values())
+        until = time.monotonic() + CHECK_TIMEOUT
+        calls = [check.call() for check in checks]
+        return lambda: [problem for call in calls if (problem := call(until))]
+
+
+class _NamedCheck:
+    """One check, of which one call runs at a time."""
+
+    def __init__(self, name: str, check: Check) -> None:
+        self._name = name
+        self._check = check
+        self._lock = threading.Lock()
+        self._answer: Future[str] | None = None
+        self._began = 0.0
+
+    def call(self) -> Callable[[float], str]:
+        """Call it, unless a call has not ended; return what waits for the answer, see ``_problem``."""
+        with self._lock:
+            if self._answer is None or self._answer.done():
+                self._began = time.monotonic()
+                self._answer = call_apart(self._run, f"distq-check-{self._name}")
+            return partial(self._problem, self._answer, self._began)
+
+    def _problem(self, answer: Future[str], began: float, until: float) -> str:
+        """Return why the check fails, or nothing; a call without an answer ``until`` then fails."""
+        try:
+            return answer.result(max(0.0, until - time.monotonic()))
+        except TimeoutError:
+            return f"{self._name}: no answer for {duration(time.monotonic() - began)}"
+
+    def _run(self) -> str:
+        try:
+            return f"{self._name}: failed" if self._check() is False else ""
+        except BaseException as error:  # noqa: BLE001 - it is what the check answers
+            return f"{self._name}: {' '.join(error_text(error).split()):.300}"
 
 
 class ProcessHealth:

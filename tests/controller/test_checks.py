@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from distq.config import Settings
-from distq.controller import checks
-from distq.controller.checks import Checks
+from distq.controller import process_health
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
+from distq.controller.process_health import Checks
 from distq.errors import ConfigError
 from distq.workqueue.memory import MemoryQueue
 from tests.controller.test_manager import managing
@@ -74,7 +74,7 @@ def test_any_exception_of_a_check_is_its_answer() -> None:
 
 def test_a_check_that_hangs_blocks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """It fails, the others answer, and it is not called again before it has ended."""
-    monkeypatch.setattr(checks, "CHECK_TIMEOUT", 0.5)
+    monkeypatch.setattr(process_health, "CHECK_TIMEOUT", 0.5)
     go, calls = threading.Event(), list[float]()
 
     def hang() -> None:
