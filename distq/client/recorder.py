@@ -1,5 +1,6 @@
 """Events about objects, recorded beside the work: a thread sends them, and nothing of it reaches the caller.
 
+What is not sent is counted and logged: no caller waits for it, so nothing may vanish in silence.
 Source: client-go tools/record EventBroadcaster and EventRecorder.
 """
 
@@ -10,17 +11,18 @@ import random
 import threading
 import time
 import weakref
-from collections import deque
-from collections.abc import Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
 from distq.client.correlator import Correlated, EventCorrelator
-from distq.client.event_drops import EventDrops
 from distq.client.objects import Object
 from distq.client.recorded_event import About, RecordedEvent, content_of, finder_of
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ApiError, NotFound, causes_of
+from distq.metrics import EVENTS_DROPPED, MetricsProvider
+from distq.safe_providers import SafeMetrics, safe_metrics
 
 MOST_WAITING = 1000
 """How many events wait to be sent; what comes then is dropped."""
@@ -33,6 +35,48 @@ RETRY_DELAY = 10.0
 
 _EXIT_TIME = 1.0
 """Seconds that a program waits at its end for what it recorded."""
+
+LOGGED_EVERY = 300.0
+"""Seconds between two messages about dropped events of a kind; the later one has their number."""
+
+HOW = ("invalid", "full", "filtered", "refused", "unanswered")
+
+_logger = logging.getLogger("distq.events")
+_providers: list[SafeMetrics] = []
+"""Where dropped events are counted: Clients are made anywhere, and a Manager has the metrics."""
+
+
+def count_with(metrics: MetricsProvider) -> Callable[[], None]:
+    """Count to this provider what events are dropped, until the function that is returned was called."""
+    provider = safe_metrics(metrics)
+    for how in HOW:
+        provider.count(EVENTS_DROPPED, (how,), 0)
+    _providers.append(provider)
+    return lambda: _providers.remove(provider)
+
+
+class EventDrops:
+    """Counts events that are not sent, and logs the first of a kind, and later the number of the others."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._silent_until: dict[tuple[str, int], float] = {}
+        self._unlogged: Counter[tuple[str, int]] = Counter()
+
+    def add(self, how: str, why: str, level: int) -> None:
+        """Count one."""
+        for provider in _providers:
+            provider.count(EVENTS_DROPPED, (how,), 1)
+        with self._lock:
+            now, kind = self._clock.monotonic(), (how, level)
+            if now < self._silent_until.get(kind, now):
+                self._unlogged[kind] += 1
+                return
+            self._silent_until[kind] = now + LOGGED_EVERY
+            unlogged = self._unlogged.pop(kind, 0)
+        more = f" So were {unlogged} more before it." if unlogged else ""
+        _logger.log(level, "an event was dropped: %s%s", why, more)
 
 
 class EventSink(Protocol):

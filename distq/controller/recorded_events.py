@@ -68,9 +68,9 @@ def counting_drops(metrics: MetricsProvider | None) -> Iterator[None]:
     with ExitStack() as counting:
         if metrics is not None:
             with suppress(ConfigError):  # without the extra kubernetes there are none
-                from distq.client import event_drops
+                from distq.client import recorder
 
-                counting.callback(event_drops.count_with(metrics))
+                counting.callback(recorder.count_with(metrics))
         yield
 
 

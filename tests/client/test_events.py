@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from distq.client import Client, Object, event_drops, recorder
+from distq.client import Client, Object, recorder
 from distq.client.correlator import BURST, MERGED
 from distq.client.recorder import EventRecorder
 from distq.errors import ApiError
@@ -91,7 +91,7 @@ def record(scene: Scene, clock: FakeClock) -> Record:
 def drops() -> Iterator[Count]:
     """Give what counts the events that were dropped, by reason."""
     metrics = RecordedMetrics()
-    ended = event_drops.count_with(metrics)
+    ended = recorder.count_with(metrics)
     yield lambda reason: metrics.counters[EVENTS_DROPPED, (reason,)]
     ended()
 
@@ -349,7 +349,7 @@ def test_a_provider_that_fails_costs_neither_the_work_nor_other_events(
         raise OSError("no space left")
 
     metrics = RecordedMetrics()
-    ended = event_drops.count_with(metrics)
+    ended = recorder.count_with(metrics)
     monkeypatch.setattr(metrics, "count", fail)
     try:
         scene.client.event({}, "Synced", "about nothing")

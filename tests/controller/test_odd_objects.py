@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.controller.predicate import Predicate, changed, generation_changed
-from distq.controller.stream.periodic_source import PeriodicSource
 from distq.controller.stream.source_config import SourceConfig
+from distq.controller.stream.sources import PeriodicSource
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import Every, For, Owns, ResourceWatch, Watches, identities
 from distq.redisio.connection import Connection

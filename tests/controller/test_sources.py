@@ -9,10 +9,8 @@ import pytest
 
 from distq.client.objects import Object
 from distq.controller.stream import batch
-from distq.controller.stream.periodic_source import PeriodicSource
 from distq.controller.stream.source_config import SourceConfig
-from distq.controller.stream.sources import Source, sources
-from distq.controller.stream.stream_cleanup import StreamCleanup
+from distq.controller.stream.sources import PeriodicSource, Source, StreamCleanup, sources
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import Every, For, Watch, Watches
 from distq.errors import LeaseLost
