@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 from distq.client.outage import Outage
 from distq.client.resources import UnknownResource
@@ -124,6 +125,7 @@ class ControllerSources:
         return f"{', '.join(parts)}; {counted(enqueued, 'key')} enqueued"
 
 
+@dataclass(eq=False)
 class TermWork:
     """The work of one term, made when it begins.
 
@@ -131,28 +133,20 @@ class TermWork:
     one controller watches. ``name`` is that of the lease.
     """
 
-    def __init__(
-        self,
-        name: str,
-        sources_of: Callable[[Controller], ControllerSources],
-        runnables: Runnables,
-        *,
-        over: threading.Event,
-        stopping: threading.Event,
-    ) -> None:
-        self.running: list[ControllerSources] = []
-        """The sources of each controller that has begun, in their order."""
-        self._name = name
-        self._sources_of = sources_of
-        self._runnables = runnables
-        self._over = over
-        self._stopping = stopping
-        self._halt = threading.Event()
-        self._threads: list[threading.Thread] = []
+    name: str
+    sources_of: Callable[[Controller], ControllerSources]
+    runnables: Runnables
+    _: KW_ONLY
+    over: threading.Event
+    stopping: threading.Event
+    running: list[ControllerSources] = field(default_factory=list, init=False)
+    """The sources of each controller that has begun, in their order."""
+    _halt: threading.Event = field(default_factory=threading.Event, init=False)
+    _threads: list[threading.Thread] = field(default_factory=list, init=False)
 
     def begin(self, controllers: Sequence[Controller]) -> None:
         """Run the sources of these controllers, once no other program has their queues."""
-        new = [self._sources_of(controller) for controller in controllers]
+        new = [self.sources_of(controller) for controller in controllers]
         self.running += new
         share_list_watches([stream for each in new for stream in each.streams])
         self._enter(controllers, new)
@@ -163,14 +157,14 @@ class TermWork:
 
     def begin_runnables(self) -> None:
         """Run what the leader alone runs. Raises Stalled where that of an earlier term runs on."""
-        if not self._runnables.has_ended():
-            raise Stalled(_run_on(self._name, self._runnables))
+        if not self.runnables.has_ended():
+            raise Stalled(_run_on(self.name, self.runnables))
         if not self.shall_end():
-            self._runnables.begin()
+            self.runnables.begin()
 
     def follow(self, added: Callable[[], Sequence[Controller]]) -> None:
         """Check the sources until the end, and begin the controllers that are added; raise their errors."""
-        while not (self._stopping.wait(CHECK_EVERY) or self._over.is_set()):
+        while not (self.stopping.wait(CHECK_EVERY) or self.over.is_set()):
             if new := added():
                 self.begin(new)
             for each in self.running:
@@ -178,7 +172,7 @@ class TermWork:
 
     def shall_end(self) -> bool:
         """Return whether the term or the process ends."""
-        return self._stopping.is_set() or self._over.is_set()
+        return self.stopping.is_set() or self.over.is_set()
 
     def end(self, patience: float, on_stalled: Callable[[BaseException], None]) -> None:
         """End everything, and wait: for sources not long, for runnables until they have ended.
@@ -187,12 +181,12 @@ class TermWork:
         ``patience`` seconds, ``on_stalled`` receives an error: only the end of the process ends them.
         """
         self._halt.set()
-        self._runnables.end()
+        self.runnables.end()
         self._wait_for_sources()
-        if not self._runnables.join(patience):
-            if not self._stopping.is_set():
-                on_stalled(Stalled(_run_on(self._name, self._runnables)))
-            self._runnables.join()
+        if not self.runnables.join(patience):
+            if not self.stopping.is_set():
+                on_stalled(Stalled(_run_on(self.name, self.runnables)))
+            self.runnables.join()
 
     def _start(self, sources: ControllerSources, source: Source) -> None:
         thread = threading.Thread(
@@ -207,7 +201,7 @@ class TermWork:
     def _enter(self, controllers: Sequence[Controller], new: Sequence[ControllerSources]) -> None:
         """Wait until no program has the queues for something else, and let workers wait for the caches."""
         ownerships = QueueOwnerships([each.queue for each in controllers if isinstance(each.queue, Queue)])
-        outage = Outage(self._name, _logger, SYSTEM_CLOCK)
+        outage = Outage(self.name, _logger, SYSTEM_CLOCK)
         while not self.shall_end():
             try:
                 if ownerships.may_feed():
@@ -221,7 +215,7 @@ class TermWork:
                 outage.failed(error)
             for each in self.running:
                 each.check()
-            self._stopping.wait(LOOK_EVERY)
+            self.stopping.wait(LOOK_EVERY)
 
     def _wait_for_sources(self) -> None:
         until = time.monotonic() + LEAVE_TIME
