@@ -116,7 +116,7 @@ def test_a_list_whose_last_commit_failed_is_not_shown_as_synced(
             shown.append(False)
             raise ApiError("no version of the cluster")
         if shown and not leader.stream.synced and not change.new.isdecimal():
-            shown.append(bool(committer._about()["synced"]))
+            shown.append(bool(committer.about()["synced"]))
         commit(committer, change)
 
     monkeypatch.setattr(Committer, "commit", fail_at_first)

@@ -11,7 +11,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -76,65 +76,55 @@ class Leadership(Protocol):
         """Return whether the term was renewed so lately that no other process can lead."""
 
 
+@dataclass(eq=False)
 class Committer:
-    """The position of one stream, and the only way to move it; load it first.
+    """The position of one stream, and the only way to move it; load it first."""
 
-    ``about`` returns what each commit leaves for people and for the next leader. ``present_version`` asks the
-    cluster for its version now: it decides whether a higher epoch is a later leader or a memory of a cluster
-    that was since restored. ``committed`` is called after each commit with how many keys were not pending
-    before, ``span`` is entered with how many it carries, where it carries anything, and gives the link to it;
-    ``failed`` is called with each error of Redis that is waited out. ``parked_as`` comes before the names of
-    objects that are dead. Keys become pending after ``delay`` µs.
-    """
+    store: StreamStore
+    leadership: Leadership
+    clock: Clock
+    stop: threading.Event
+    _: KW_ONLY
+    about: Callable[[], Mapping[str, Any]]
+    """Returns what each commit leaves for people and for the next leader."""
+    present_version: Callable[[], str]
+    """Asks the cluster for its version now: it decides whether a higher epoch is a later leader, or one of
+    a cluster that was since restored."""
+    committed: Callable[[int], None]
+    """Called after each commit with how many keys were not pending before."""
+    span: Callable[[int], AbstractContextManager[str]]
+    """Entered with how many keys a commit carries, where it carries anything; gives the link to it."""
+    failed: Callable[[RedisError], None] = lambda _: None
+    """Called with each error of Redis that is waited out."""
+    parked_as: str = ""
+    """What comes before the names of objects that are dead."""
+    delay: int = 0
+    """µs after which keys become pending."""
 
-    def __init__(
-        self,
-        store: StreamStore,
-        leadership: Leadership,
-        clock: Clock,
-        stop: threading.Event,
-        *,
-        about: Callable[[], Mapping[str, Any]],
-        present_version: Callable[[], str],
-        committed: Callable[[int], None],
-        span: Callable[[int], AbstractContextManager[str]],
-        failed: Callable[[RedisError], None] = lambda _: None,
-        parked_as: str = "",
-        delay: int = 0,
-    ) -> None:
-        self.stream = store.stream
-        self.position = ""
-        """Where Redis is by our last commit, unless it ``moved``."""
-        self.moved = False
-        """Redis is elsewhere, by a commit that is not ours: nothing is committed until ``load``."""
-        self.tried_at = -math.inf
-        """The monotonic time at which Redis was asked last."""
-        self.committed_at = clock.monotonic()
-        self._last_batch = ""
-        """The batch that must be the last one in Redis for the next one to be taken."""
-        self._listed = ""
-        """The version of a list whose pages are all in; see ``end_pages``."""
-        self._store = store
-        self._leadership = leadership
-        self._clock = clock
-        self._stop = stop
-        self._about = about
-        self._present_version = present_version
-        self._committed = committed
-        self._span = span
-        self._failed = failed
-        self._parked_as = parked_as
-        self._delay = delay
-        self.server_ahead = 0.0
-        """Seconds by which the server's time is ahead of the monotonic clock, as asked within a minute."""
-        self._asked_time_at = 0.0
-        self._nonce = uuid.uuid4().hex[:12]
-        """Two Committers, of one process or two, must not name a batch alike."""
-        self._batches = 0
+    position: str = field(default="", init=False)
+    """Where Redis is by our last commit, unless it ``moved``."""
+    moved: bool = field(default=False, init=False)
+    """Redis is elsewhere, by a commit that is not ours: nothing is committed until ``load``."""
+    tried_at: float = field(default=-math.inf, init=False)
+    """The monotonic time at which Redis was asked last."""
+    committed_at: float = field(init=False)
+    server_ahead: float = field(default=0.0, init=False)
+    """Seconds by which the server's time is ahead of the monotonic clock, as asked within a minute."""
+    _asked_time_at: float = field(default=0.0, init=False)
+    _last_batch: str = field(default="", init=False)
+    """The batch that must be the last one in Redis for the next one to be taken."""
+    _listed: str = field(default="", init=False)
+    """The version of a list whose pages are all in; see ``end_pages``."""
+    _nonce: str = field(default_factory=lambda: uuid.uuid4().hex[:12], init=False)
+    """Two Committers, of one process or two, must not name a batch alike."""
+    _batches: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.committed_at = self.clock.monotonic()
 
     def load(self) -> StreamRecord | None:
         """Read the stream's record, and go on from its position."""
-        record = self._ask(self._store.load)
+        record = self._ask(self.store.load)
         self.position, self._last_batch = (record.position, record.batch) if record else ("", "")
         self.moved = False
         self._ask_time()
@@ -148,22 +138,22 @@ class Committer:
         """
         self._batches += 1
         batch = f"{self._nonce}-{self._batches}"
-        with nullcontext("") if change.is_empty else self._span(len(change.keys)) as link:
+        with nullcontext("") if change.is_empty else self.span(len(change.keys)) as link:
             commit = replace(
                 change,
-                epoch=self._leadership.epoch,
+                epoch=self.leadership.epoch,
                 after=self._last_batch,
                 batch=batch,
-                parked_as=self._parked_as,
-                delay=self._delay,
-                about=self._about(),
+                parked_as=self.parked_as,
+                delay=self.delay,
+                about=self.about(),
                 link=link,
             )
-            answer = self._ask(partial(self._store.commit, commit))
+            answer = self._ask(partial(self.store.commit, commit))
             if isinstance(answer, Fenced) and self._outlived_its_cluster(answer.epoch):
-                answer = self._ask(partial(self._store.commit, replace(commit, replaces=answer.epoch)))
+                answer = self._ask(partial(self.store.commit, replace(commit, replaces=answer.epoch)))
             if isinstance(answer, Fenced):
-                raise LeaseLost(f"{self.stream} belongs to a later leader, of epoch {answer.epoch}.")
+                raise LeaseLost(f"{self.store.stream} belongs to a later leader, of epoch {answer.epoch}.")
             if isinstance(answer, Mismatch):
                 self._move_to(answer.position)
                 raise PositionMoved(answer.position)
@@ -172,12 +162,12 @@ class Committer:
                 self.commit(half)
             return
         self.position, self._last_batch = change.new, batch if change.new else ""
-        self.committed_at = self._clock.monotonic()
-        self._committed(answer.added)
+        self.committed_at = self.clock.monotonic()
+        self.committed(answer.added)
 
     def confirm(self) -> None:
         """Commit nothing: it shows who leads, and notices a Redis that is at another position."""
-        if self._clock.monotonic() - self._asked_time_at >= TIME_INTERVAL:
+        if self.clock.monotonic() - self._asked_time_at >= TIME_INTERVAL:
             self._ask_time()
         if self.position:
             self.commit(Commit(new=self.position))
@@ -198,42 +188,42 @@ class Committer:
 
     def known_of(self, names: Sequence[str]) -> list[Known]:
         """Return what is known of objects."""
-        return list(map(Known.parse, self._in_parts(self._store.known_of, names, BATCH_LIMIT)))
+        return list(map(Known.parse, self._in_parts(self.store.known_of, names, BATCH_LIMIT)))
 
     def handed_over(self, names: Sequence[str]) -> list[CachedObject]:
         """Return of these objects those that the cache has as they were handed over last."""
-        return list(self._in_parts(self._store.handed_over, names, OLD_OBJECTS))
+        return list(self._in_parts(self.store.handed_over, names, OLD_OBJECTS))
 
     def cached_of(self, names: Sequence[str]) -> list[CachedObject]:
         """Return of these objects those that the cache has, also where the fleet put them there."""
-        return list(self._in_parts(self._store.cached_of, names, OLD_OBJECTS))
+        return list(self._in_parts(self.store.cached_of, names, OLD_OBJECTS))
 
     def known_pages(self) -> Iterator[list[tuple[str, Known]]]:
         """Yield what is known, a page at a time, as it is when asked for; an object may come twice."""
-        for page in self._asking(self._store.known_pages()):
+        for page in self._asking(self.store.known_pages()):
             yield [(name, Known.parse(line)) for name, line in page]
 
     def cached_names(self) -> Iterator[list[str]]:
         """Yield the names of what is cached, a page at a time."""
-        return self._asking(self._store.cached_names())
+        return self._asking(self.store.cached_names())
 
     def parked_names(self) -> Iterator[list[str]]:
         """Yield the names of objects that are parked under names that are no keys, a page at a time."""
-        return self._asking(self._store.parked_names(self._parked_as)) if self._parked_as else iter(())
+        return self._asking(self.store.parked_names(self.parked_as)) if self.parked_as else iter(())
 
     def known_count(self) -> int:
         """Return of how many objects something is known."""
-        return self._ask(self._store.known_count)
+        return self._ask(self.store.known_count)
 
     def _asking(self, pages: Iterator[Answer]) -> Iterator[Answer]:
-        self.tried_at = self._clock.monotonic()
+        self.tried_at = self.clock.monotonic()
         for page in pages:
             yield page
-            self.tried_at = self._clock.monotonic()
+            self.tried_at = self.clock.monotonic()
 
     def _ask_time(self) -> None:
-        now = self._ask(self._store.now)
-        self._asked_time_at = self._clock.monotonic()
+        now = self._ask(self.store.now)
+        self._asked_time_at = self.clock.monotonic()
         self.server_ahead = now - self._asked_time_at
 
     def _in_parts(
@@ -249,30 +239,30 @@ class Committer:
         """
         backoff: Backoff | None = None
         while True:
-            if not self._leadership.may_act():
-                raise LeaseLost(f"{self.stream}: the lease was not renewed in time.")
-            self.tried_at = self._clock.monotonic()
+            if not self.leadership.may_act():
+                raise LeaseLost(f"{self.store.stream}: the lease was not renewed in time.")
+            self.tried_at = self.clock.monotonic()
             try:
                 return question()
             except LayoutTooNew:
                 raise
             except RedisError as error:
-                if self._stop.is_set():
+                if self.stop.is_set():
                     raise
-                self._failed(error)
-                backoff = backoff or Backoff(self._clock, base=0.1, cap=5.0)
+                self.failed(error)
+                backoff = backoff or Backoff(self.clock, base=0.1, cap=5.0)
                 delay = backoff.delay()
-                logger.warning("%s: %s Trying again in %s.", self.stream, error, duration(delay))
-                self._clock.wait(self._stop, delay)
+                logger.warning("%s: %s Trying again in %s.", self.store.stream, error, duration(delay))
+                self.clock.wait(self.stop, delay)
 
     def _outlived_its_cluster(self, epoch: str) -> bool:
         """Return whether an epoch is from the future of a cluster that was restored."""
-        present = self._present_version()
+        present = self.present_version()
         if not is_older(present, epoch):
             return False
         logger.error(
             "%s: leader of epoch %s replaced: the cluster is at version %s, it was restored",
-            self.stream,
+            self.store.stream,
             epoch,
             present,
         )
@@ -282,10 +272,12 @@ class Committer:
         found, expected = (_WORDS.get(each, each) for each in (position, self.position))
         if position == MARK:
             logger.info(
-                "%s: listing everything: a resync asked for it, or the cache is incomplete", self.stream
+                "%s: listing everything: a resync asked for it, or the cache is incomplete", self.store.stream
             )
         elif found == expected:
-            logger.warning("%s: checkpoint %s is not by our last commit", self.stream, found)
+            logger.warning("%s: checkpoint %s is not by our last commit", self.store.stream, found)
         else:
-            logger.warning("%s: checkpoint mismatch: expected %s, found %s", self.stream, expected, found)
+            logger.warning(
+                "%s: checkpoint mismatch: expected %s, found %s", self.store.stream, expected, found
+            )
         self.position, self.moved = position, True

@@ -238,7 +238,7 @@ def write_all_tombstones(committer: Committer, listed: Collection[str], routes: 
     scans = 0
     while committer.known_count() > len(listed):
         if scans == SCANS:
-            raise RedisError(f"more is known of {committer.stream} than a scan shows")
+            raise RedisError(f"more is known of {committer.store.stream} than a scan shows")
         scans += 1
         for _ in write_tombstones(committer, lambda name, _: name not in listed, routes):
             pass
