@@ -64,7 +64,7 @@ class Client(RawClient):
         timeout: Duration = 30.0,
     ) -> None:
         super().__init__(kubeconfig, context=context, timeout=timeout)
-        self._field_manager = field_manager
+        self._manager = {"fieldManager": field_manager}
         self._discovery = Discovery(lambda path: self._decode(self.request("GET", path), "GET", path))
         self._recorder = EventRecorder(self, field_manager)
         self._cluster_ids: dict[str, str] = {}
@@ -120,7 +120,7 @@ class Client(RawClient):
         if kind.namespaced and not metadata(obj).get("namespace"):
             raise ConfigError(f"cannot create {title(obj)}: no namespace. Set metadata.namespace.")
         path = kind.path(metadata(obj).get("namespace"))
-        return self._ask("POST", path, kind, body=obj, query=self._manager())
+        return self._ask("POST", path, kind, body=obj, query=self._manager)
 
     def update(self, obj: Object, *, status: bool = False) -> Object:
         """Replace the object, or its status alone, and return it as stored.
@@ -128,7 +128,7 @@ class Client(RawClient):
         Conflict when it has changed since its ``metadata.resourceVersion``.
         """
         kind, path = self._place(obj, status=status)
-        return self._ask("PUT", path, kind, body=obj, query=self._manager())
+        return self._ask("PUT", path, kind, body=obj, query=self._manager)
 
     def apply(self, obj: Object, *, status: bool = False, force: bool = True) -> Object:
         """Make the object's fields so, create it if absent, and return it as stored (server-side apply).
@@ -137,7 +137,7 @@ class Client(RawClient):
         from other managers, without it they are a Conflict.
         """
         kind, path = self._place(obj, status=status)
-        query = {**self._manager(), "force": "true" if force else "false"}
+        query = {**self._manager, "force": "true" if force else "false"}
         return self._ask("PATCH", path, kind, body=obj, query=query, content_type=_APPLY)
 
     def patch(
@@ -162,7 +162,7 @@ class Client(RawClient):
         path = kind.key_path(key) + ("/status" if status else "")
         merges = _STRATEGIC_MERGE_PATCH if strategic else _MERGE_PATCH
         content_type = merges if isinstance(patch, Mapping) else _JSON_PATCH
-        return self._ask("PATCH", path, kind, body=patch, query=self._manager(), content_type=content_type)
+        return self._ask("PATCH", path, kind, body=patch, query=self._manager, content_type=content_type)
 
     def delete(
         self,
@@ -300,9 +300,6 @@ class Client(RawClient):
         if not about.get("name"):
             raise ConfigError(f"cannot write {title(obj)}: no name. Set metadata.name.")
         return kind, kind.path(about.get("namespace"), about["name"]) + ("/status" if status else "")
-
-    def _manager(self) -> dict[str, str]:
-        return {"fieldManager": self._field_manager}
 
     def _pages(
         self, resource: str, namespace: str | None, selectors: Mapping[str, str]

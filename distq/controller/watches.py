@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from distq.client.objects import Object
 from distq.client.resources import parse_resource
@@ -30,6 +30,9 @@ LOW_PRIORITY = -100
 @dataclass(frozen=True, kw_only=True)
 class _Watch:
     """The arguments that For, Owns and Watches share; each describes them."""
+
+    mapped: ClassVar[bool] = True
+    """Whether the keys are others than the object's own."""
 
     resource: str = field(kw_only=False)
     namespaces: Sequence[str] | None = None
@@ -66,11 +69,6 @@ class _Watch:
         """Return what distinguishes this watch's keys from those of another watch of the same resource."""
         return ""
 
-    @property
-    def mapped(self) -> bool:
-        """Return whether the keys are others than the object's own."""
-        return True
-
 
 @suggesting_keywords()
 @dataclass(frozen=True, kw_only=True)
@@ -98,10 +96,7 @@ class For(_Watch):
         Default: 0.
     """
 
-    @property
-    def mapped(self) -> bool:
-        """Return False: the keys are the objects' own."""
-        return False
+    mapped: ClassVar[bool] = False
 
 
 @suggesting_keywords()

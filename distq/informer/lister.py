@@ -24,10 +24,8 @@ class Lister(ABC):
     Source: client-go tools/cache GenericLister.
     """
 
-    @property
-    def is_whole(self) -> bool:
-        """Return whether objects have all their fields, managedFields apart, so that they can be written."""
-        return False
+    is_whole: bool = False
+    """Whether objects have all their fields, managedFields apart, so that they can be written."""
 
     @property
     def aio(self) -> "AsyncLister":
@@ -78,12 +76,7 @@ class IndexerLister(Lister):
 
     def __init__(self, indexer: Indexer, *, is_whole: bool = False) -> None:
         self._indexer = indexer
-        self._is_whole = is_whole
-
-    @property
-    def is_whole(self) -> bool:
-        """Return whether the informer keeps objects as they come."""
-        return self._is_whole
+        self.is_whole = is_whole
 
     def get(self, key: str) -> Object | None:
         """Return the object of a key."""

@@ -118,11 +118,7 @@ class CacheLister(Lister):
         self._watch = caches[0].watch
         self._client = client
         self._oversized = oversized
-
-    @property
-    def is_whole(self) -> bool:
-        """Return whether the watch brings whole objects, and they are kept so."""
-        return self._caches[0].caching.is_whole and not self._watch.metadata_only
+        self.is_whole = caches[0].caching.is_whole and not self._watch.metadata_only
 
     def get(self, key: str) -> Object | None:
         """Return the object of a key."""

@@ -118,30 +118,25 @@ class Resync(Relist):
     def __init__(self, list_watch: ListerWatcher, committer: Committer, router: Router) -> None:
         super().__init__(committer, router, moves=False)
         self.name = str(list_watch)
-        self._pages = Pages(list_watch)
+        self.pages = Pages(list_watch)
         self._tombstones = write_tombstones(
             committer,
             self._vanished,
-            lambda gone: self._vanished_routes(gone, self._pages.version if router.caching else ""),
+            lambda gone: self._vanished_routes(gone, self.pages.version if router.caching else ""),
             moves=False,
         )
-
-    @property
-    def begun(self) -> bool:
-        """Return whether a page of the list was taken."""
-        return not self._pages.at_start
 
     def step(self) -> bool:
         """Hand over the next page, then by and by what vanished; return whether that was all.
 
         Raises ApiError, RoutingError, RedisError, and what a commit raises.
         """
-        if self._pages.ended:
+        if self.pages.ended:
             return next(self._tombstones, self) is self
-        page = self._pages.next_page()
+        page = self.pages.next_page()
         if page is not None:
             self.page(page.objects)
-        elif self._pages.at_start:
+        elif self.pages.at_start:
             self._listed.clear()
         return False
 
@@ -152,13 +147,13 @@ class Resync(Relist):
         route = route._replace(cached=None)  # it may be older than the watch
         if before.version != obj.version:  # an event of it may still come
             self._router.last_seen.forget(obj)  # or it would be compared with itself
-        is_watch_ahead = is_older(self._pages.version, checkpoint_of(self._committer.position))
+        is_watch_ahead = is_older(self.pages.version, checkpoint_of(self._committer.position))
         if before.version is None and is_watch_ahead:
             return route._replace(known=None)  # it may be gone since, by an event that came
         return route
 
     def _vanished(self, name: str, known: Known) -> bool:
-        return name not in self._listed and is_older(known.version or "", self._pages.version)
+        return name not in self._listed and is_older(known.version or "", self.pages.version)
 
 
 class ResyncSchedule:
@@ -203,7 +198,11 @@ class ResyncSchedule:
         try:
             whole = resync.step()
         except Exception as error:
-            if isinstance(error, TooManyRequests) and resync.begun and (asked := retry_after(error)):
+            if (
+                isinstance(error, TooManyRequests)
+                and not resync.pages.at_start
+                and (asked := retry_after(error))
+            ):
                 self._next_at = began + asked
                 return False
             self._resync, self._next_at = None, began + RETRY
