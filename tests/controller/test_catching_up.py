@@ -12,10 +12,14 @@ from distq.client.objects import Object
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
+from distq.controller.stream.catching_up import CatchingUp, CaughtUp
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, Watches
 from distq.informer.wire import WatchEvent
 from distq.inspector import Inspector
+from distq.redisio.connection import Connection
+from distq.redisio.queue_store import QueueStore
+from distq.testing import FakeClock
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from tests.controller.caching import CONFIG_MAPS
@@ -159,3 +163,16 @@ def test_workers_go_on_where_a_watch_does_not_catch_up(
     assert f"{QUEUE}: workers go on, though these watches have not caught up" in caplog.text
     assert f"{PODS} (version " in caplog.text
     assert SETS not in caplog.text.partition("have not caught up")[2]
+
+
+def test_a_check_before_the_begin_ends_nothing(connection: Connection) -> None:
+    """While another program has the queue, a leader checks its sources, also on a machine just started."""
+    clock, store = FakeClock(), QueueStore(connection, QUEUE)
+    stream = CaughtUp(PODS, clock)
+    catching_up = CatchingUp([stream], store, epoch="1", timeout=120.0, clock=clock)
+    catching_up.check()
+    catching_up.begin()
+    assert stream.is_awaited
+    assert store.read(("HEXISTS", "meta", "catching_up")) == [1]
+    stream.reached()
+    assert store.read(("HEXISTS", "meta", "catching_up")) == [0]

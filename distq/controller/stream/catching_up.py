@@ -7,6 +7,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.controller.watches import Watch, resource_watches
@@ -81,6 +82,7 @@ def must_be_in_step(watches: Sequence[Watch]) -> bool:
     return streams > 1 and any(watch.cached for watch in resources)
 
 
+@dataclass(eq=False)
 class CatchingUp:
     """Keeps a queue's items from being claimed until its cached watches have caught up with the cluster.
 
@@ -90,57 +92,50 @@ class CatchingUp:
     where this leader is gone.
     """
 
-    def __init__(
-        self,
-        awaited: Sequence[CaughtUp],
-        store: QueueStore,
-        *,
-        epoch: str,
-        timeout: float,
-        clock: Clock = SYSTEM_CLOCK,
-    ) -> None:
-        self._awaited = awaited
-        self._store = store
-        self._epoch = epoch
-        self._timeout = timeout
-        self._clock = clock
-        self._began = 0.0
-        self._ending = threading.Lock()
-        self._over = not self._awaited
+    awaited: Sequence[CaughtUp]
+    store: QueueStore
+    _: KW_ONLY
+    epoch: str
+    timeout: float
+    clock: Clock = SYSTEM_CLOCK
+    _began: float = field(default=0.0, init=False)
+    _ending: threading.Lock = field(default_factory=threading.Lock, init=False)
+    _over: bool = field(default=True, init=False)
+    """No worker waits: it has not begun, or has ended."""
 
     def begin(self) -> None:
         """Keep workers from claims, before any stream commits; raise RedisError where nothing was done."""
-        if self._over:
+        if not self.awaited:
             return
-        self._store.run("catch_up", epoch=self._epoch, timeout=round(self._timeout * 1_000_000))
-        self._began = self._clock.monotonic()
-        for stream in self._awaited:
+        self.store.run("catch_up", epoch=self.epoch, timeout=round(self.timeout * 1_000_000))
+        self._began, self._over = self.clock.monotonic(), False
+        for stream in self.awaited:
             stream.call_once(self._look)
 
     def check(self) -> None:
         """End it where it takes too long, and where Redis did not answer when all had caught up."""
         if self._over:
             return
-        lasted = self._clock.monotonic() - self._began
-        if lasted < self._timeout:
+        lasted = self.clock.monotonic() - self._began
+        if lasted < self.timeout:
             self._look()
             return
         behind = [
-            f"{stream.resource} (version {stream.behind})" for stream in self._awaited if stream.is_awaited
+            f"{stream.resource} (version {stream.behind})" for stream in self.awaited if stream.is_awaited
         ]
         if behind and self._end():
             _logger.warning(
                 "%s: workers go on, though these watches have not caught up within %s: %s. "
                 "What they read may be older than what they reconcile.",
-                self._store.name,
+                self.store.name,
                 duration(lasted),
                 ", ".join(behind),
             )
 
     def _look(self) -> None:
-        if not any(stream.is_awaited for stream in self._awaited) and self._end():
-            lasted = duration(self._clock.monotonic() - self._began)
-            _logger.info("%s: its watches have caught up after %s", self._store.name, lasted)
+        if not any(stream.is_awaited for stream in self.awaited) and self._end():
+            lasted = duration(self.clock.monotonic() - self._began)
+            _logger.info("%s: its watches have caught up after %s", self.store.name, lasted)
 
     def _end(self) -> bool:
         """Let workers go on; return whether they do so now. Two streams may be the last at once."""
@@ -148,7 +143,7 @@ class CatchingUp:
             if self._over:
                 return False
             try:
-                self._store.run("caught_up", epoch=self._epoch)
+                self.store.run("caught_up", epoch=self.epoch)
             except RedisError:  # the next look repeats it; and it ends by itself
                 return False
             self._over = True
