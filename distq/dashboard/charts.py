@@ -1,19 +1,27 @@
 """The kinds of pictures, drawn by the server: bars of states, lines over time, lanes of claims."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from distq.dashboard import svg
 from distq.dashboard.wording import clock, number
 from distq.inspector import QueueInfo
 from distq.wording import age, brief, counted
 
+svg: Any = (
+    Environment(loader=PackageLoader("distq.dashboard"), autoescape=True, undefined=StrictUndefined)
+    .get_template("distq/_svg.html")
+    .module
+)
+"""Macros that draw."""
+
 STATES = ("ready", "delayed", "processing", "dirty", "dead")
 
-_HEIGHT = 150
+_WIDTH, _HEIGHT = 400, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 6, 78, 12, 20
 _ROW, _LABEL, _VALUE = 26, 84, 62
 _LANE = 34
@@ -43,21 +51,20 @@ def depth(info: QueueInfo) -> Markup:
     """Draw how many items are in each state: a bar each, hatched in its own way, with its number."""
     counts = {state: int(getattr(info, state)) for state in STATES}
     most = max(counts.values()) or 1
-    room = svg.WIDTH - _LABEL - _VALUE
-    shapes = []
+    room = _WIDTH - _LABEL - _VALUE
+    shapes = [svg.hatches()]
     for place, (state, count) in enumerate(counts.items()):
         y = place * _ROW + 6
         width = max(2.0, room * count / most) if count else 0.0
         shapes += [
             svg.text(_LABEL - 8, y + 13, state, anchor="end"),
-            svg.bar(state, _LABEL, y, width=width, height=18),
+            svg.bar(state, _LABEL, y, width, 18),
             svg.text(_LABEL + width + 6, y + 13, number(count), kind="value"),
         ]
     summary = ", ".join(f"{number(count)} {state}" for state, count in counts.items())
     rows = [(state, number(count)) for state, count in counts.items()]
     height = _ROW * len(STATES) + 6
-    drawn, table = Markup().join([svg.hatches(), *shapes]), svg.Table(["State", "Items"], rows)
-    return svg.figure("depth", "Items by state, now", summary, drawn, table, height=height)
+    return _figure("depth", "Items by state, now", summary, shapes, ["State", "Items"], rows, height)
 
 
 def lines(
@@ -84,25 +91,27 @@ def lines(
     summary: list[str] = []
     for each in shown:
         shapes += [axes.polyline(each.name, points) for points in _unbroken(times, each.values, step)]
-        shapes.append(svg.values(each.name, (written(value, unit) for value in each.values)))
+        shapes.append(svg.values(each.name, [written(value, unit) for value in each.values]))
         last = next(value for value in reversed(each.values) if value is not None)
         ends.append((axes.y(last), each.name, f"{each.name} {written(last, unit)}"))
         when = "last" if each.values[-1] is None else "now"
         summary.append(f"{each.name} {when} {written(last, unit)}")
     ends.sort(key=lambda found: found[0])
     for y, (_, line_name, label) in zip(spread([y for y, _, _ in ends]), ends, strict=True):
-        shapes.append(svg.text(svg.WIDTH - _RIGHT + 6, y + 4, label, kind=f"end end-{line_name}"))
+        shapes.append(svg.text(_WIDTH - _RIGHT + 6, y + 4, label, kind=f"end end-{line_name}"))
     rows = [
         (clock(moment)[:8], *(written(each.values[at], unit) for each in shown))
         for at, moment in reversed(list(enumerate(times)))
     ][:: max(1, len(times) // 30)]
-    table = svg.Table(["Time (UTC)", *(each.name for each in shown)], rows)
-    plot = None
+    plot = ""
     if shown:
         shapes.append(svg.place(_TOP, _HEIGHT - _BOTTOM))
-        plot = svg.plot_attributes(times, _LEFT, svg.WIDTH - _RIGHT)
-    drawn, described = Markup().join(shapes), "; ".join(summary) or "nothing yet"
-    return svg.figure(name, title, described, drawn, table, height=_HEIGHT, plot=plot)
+        whole = [round(moment) for moment in times]
+        steps = [whole[0], *(after - before for before, after in pairwise(whole))]
+        plot = svg.plot_attributes(_LEFT, _WIDTH - _RIGHT, steps)
+    heads = ["Time (UTC)", *(each.name for each in shown)]
+    described = "; ".join(summary) or "nothing yet"
+    return _figure(name, title, described, shapes, heads, rows, _HEIGHT, plot=plot)
 
 
 class _Axes(NamedTuple):
@@ -114,7 +123,7 @@ class _Axes(NamedTuple):
     unit: str
 
     def x(self, moment: float) -> float:
-        room = svg.WIDTH - _LEFT - _RIGHT
+        room = _WIDTH - _LEFT - _RIGHT
         return _LEFT + room * (moment - self.begin) / ((self.end - self.begin) or 1.0)
 
     def y(self, value: float) -> float:
@@ -126,14 +135,14 @@ class _Axes(NamedTuple):
         if len(places) == 1:
             ((x, y),) = places
             places = [(x - 1, y), (x + 1, y)]
-        joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        return Markup('<polyline class="line line-{}" points="{}"/>').format(name, joined)
+        drawn: Markup = svg.polyline(name, _points(places))
+        return drawn
 
     def drawn(self, now: float) -> Iterator[Markup]:
         """Yield three lines across with their values, and from when to when it is."""
-        left, right = _LEFT, svg.WIDTH - _RIGHT
+        left, right = _LEFT, _WIDTH - _RIGHT
         for value in (0.0, self.top / 2, self.top):
-            yield svg.line(left, right, self.y(value))
+            yield svg.rule(left, right, self.y(value))
             if value:
                 yield svg.text(left, self.y(value) - 3, written(value, self.unit), kind="axis")
         end = "now" if now - self.end < 60 else f"{age(now - self.end)} ago"
@@ -146,36 +155,31 @@ def sparkline(title: str, values: Sequence[float]) -> Markup:
     if len(values) < 2:
         return Markup('<span class="none">-</span>')
     most = max(values) or 1.0
-    points = " ".join(
-        f"{2 + 96 * at / (len(values) - 1):.1f},{22 - 20 * value / most:.1f}"
-        for at, value in enumerate(values)
-    )
+    places = ((2 + 96 * at / (len(values) - 1), 22 - 20 * value / most) for at, value in enumerate(values))
     first, highest, last = (number(round(value)) for value in (values[0], max(values), values[-1]))
     summary = f"{title}: {first} at first, {highest} at most, {last} now"
-    return Markup(
-        '<svg class="spark" viewBox="0 0 100 24" role="img" aria-label="{0}"><title>{0}</title>'
-        '<polyline class="line" points="{1}"/></svg>'
-    ).format(summary, points)
+    drawn: Markup = svg.spark(summary, _points(places))
+    return drawn
 
 
 def lanes(title: str, spans: Sequence[Span], *, now: float) -> Markup:
     """Draw claims over time: a lane for each worker, a bar for each claim; its table has the last fifty."""
     names = sorted({span.lane for span in spans})
     begin, end = min(span.begin for span in spans), max(span.end for span in spans)
-    room, height = svg.WIDTH * 2 - 16, _LANE * len(names) + _BOTTOM
+    room, height = _WIDTH * 2 - 16, _LANE * len(names) + _BOTTOM
     scale = room / ((end - begin) or 1.0)
     shapes = [svg.hatches()]
     for place, name in enumerate(names):
         y = place * _LANE
-        shapes += [svg.text(8, y + 12, name), svg.line(8, room + 8, y + 24.5)]
+        shapes += [svg.text(8, y + 12, name), svg.rule(8, room + 8, y + 24.5)]
         shapes += [
             svg.bar(
                 span.kind,
                 8 + scale * (span.begin - begin),
                 y + 18,
-                width=max(1.5, scale * (span.end - span.begin)),
-                height=12,
-                tip=span.text,
+                max(1.5, scale * (span.end - span.begin)),
+                12,
+                span.text,
             )
             for span in spans
             if span.lane == name
@@ -188,11 +192,18 @@ def lanes(title: str, spans: Sequence[Span], *, now: float) -> Markup:
         (span.lane, clock(span.begin), written(span.end - span.begin, "s"), span.text)
         for span in reversed(spans[-50:])
     ]
-    table = svg.Table(["Worker", "Claimed (UTC)", "Held for", "What"], rows)
+    heads = ["Worker", "Claimed (UTC)", "Held for", "What"]
     summary = f"{counted(len(spans), 'claim')} of {counted(len(names), 'worker')}"
-    return svg.figure(
-        "lanes", title, summary, Markup().join(shapes), table, height=height, width=svg.WIDTH * 2
-    )
+    return _figure("lanes", title, summary, shapes, heads, rows, height, width=_WIDTH * 2)
+
+
+def _figure(*parts: Any, **more: Any) -> Markup:
+    drawn: Markup = svg.figure(*parts, **more)
+    return drawn
+
+
+def _points(places: Iterable[tuple[float, float]]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
 
 
 def written(value: float | None, unit: str = "") -> str:
