@@ -34,7 +34,9 @@ class _Calls:
         self._unlogged = 0
 
     def make(self, owner: object, method: str, otherwise: Value, *args: Any, **named: Any) -> Value:
-        """Return the result of a method; ``otherwise`` if it raises, or does not exist."""
+        """Return what a method returns; ``otherwise`` where it raises, or where there is no ``owner``."""
+        if owner is None:
+            return otherwise
         try:
             value: Value = getattr(owner, method)(*args, **named)
             return value
@@ -105,13 +107,13 @@ class SafeSpans:
     ) -> OpenSpan:
         """Begin a span; if that fails, one that keeps nothing."""
         span = self._calls.make(self._provider, "begin", None, name, kind, attributes, since=since, link=link)
-        return _NO_SPAN if span is None else _SafeSpan(span, self._calls)
+        return _SafeSpan(span, self._calls)
 
 
 class _SafeSpan:
-    """A span that does not raise."""
+    """A span that does not raise; one that keeps nothing if the provider could not begin it."""
 
-    def __init__(self, span: OpenSpan, calls: _Calls) -> None:
+    def __init__(self, span: OpenSpan | None, calls: _Calls) -> None:
         self._span = span
         self._calls = calls
 
@@ -124,22 +126,6 @@ class _SafeSpan:
 
     def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: SpanFailure | None = None) -> None:
         self._calls.make(self._span, "end", None, attributes, failure)
-
-
-class _NoSpan:
-    """The span of a provider that could not begin one."""
-
-    def headers(self) -> Mapping[str, str]:
-        return {}
-
-    def link(self) -> str:
-        return ""
-
-    def end(self, attributes: Attributes = NO_ATTRIBUTES, failure: SpanFailure | None = None) -> None:
-        pass
-
-
-_NO_SPAN = _NoSpan()
 
 
 def safe_metrics(provider: MetricsProvider, clock: Clock = SYSTEM_CLOCK) -> SafeMetrics:
