@@ -3,7 +3,6 @@
 import getpass
 import os
 import socket
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import click
@@ -16,19 +15,16 @@ from distq.redisio.limits import AUDIT_ENTRIES
 from distq.wording import rfc3339
 
 if TYPE_CHECKING:
-    from distq.inspector.audit import Actor, Outcome
-    from distq.redisio.connection import Connection
+    from distq.inspector import Inspector
+    from distq.inspector.audit import Actor
+    from distq.inspector.operator import Operator
 
-DID = {True: "done", False: "it was so already"}
 
+def operator_of(inspector: "Inspector") -> "Operator":
+    """Return what changes queues for this machine's user."""
+    from distq.inspector.operator import Operator
 
-def audited(
-    connection: "Connection", action: str, queue: str, text: str
-) -> AbstractContextManager["Outcome"]:
-    """Note an action, in words, by this machine's user; within, call what this gives with the outcome."""
-    from distq.inspector.audit import Audit
-
-    return Audit(connection, _actor).action(action, queue, text)
+    return Operator(inspector, _actor)
 
 
 def _actor() -> "Actor":

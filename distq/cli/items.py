@@ -104,10 +104,16 @@ class _Tally:
         return f"{text}; there may be more: --limit, --offset, --all" if self._count == self._limit else text
 
 
-def _print_item(inspector: "Inspector", queue: str, key: str, as_json: bool) -> None:
+def existing_item(inspector: "Inspector", queue: str, key: str) -> "ItemInfo":
+    """Return the item of a key; exit 1 where it is in no state."""
     item = inspector.item(queue, key)
     if item is None:
         raise click.ClickException(f'no item "{key}" in {queue}: neither pending, held nor dead.')
+    return item
+
+
+def _print_item(inspector: "Inspector", queue: str, key: str, as_json: bool) -> None:
+    item = existing_item(inspector, queue, key)
     if as_json:
         print_json(item)
         return

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from distq.cli.audit import DID, audited
+from distq.cli.audit import operator_of
 from distq.cli.options import Seconds, command, with_settings
 from distq.cli.output import escape, note, print_json, print_result
 from distq.cli.progress import POLL_INTERVAL, Progress, confirm
 from distq.cli.queue_access import NO_QUEUE, inspector_of, require_queue, with_queue
 from distq.config import Settings
-from distq.wording import age, counted, rfc3339
+from distq.wording import age, rfc3339
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector, StreamInfo, TraceEvent
@@ -33,8 +33,7 @@ _NOT_YET = (
 def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
     """Stop claims of QUEUE; workers finish the items that they hold, and adds are accepted."""
     inspector = inspector_of(settings, queue)
-    with audited(inspector.connection, "pause", queue, f"pause {queue}") as did:
-        did(DID[inspector.pause(queue)])
+    operator_of(inspector).pause(queue)
     if wait:
         _wait_until_idle(inspector, queue)
     processing = require_queue(inspector, queue).processing
@@ -47,10 +46,7 @@ def pause(*, settings: Settings, as_json: bool, queue: str, wait: bool) -> None:
 @with_settings()
 def resume(*, settings: Settings, as_json: bool, queue: str) -> None:
     """Let workers of QUEUE claim again."""
-    inspector = inspector_of(settings, queue)
-    with audited(inspector.connection, "resume", queue, f"resume {queue}") as did:
-        was_paused = inspector.resume(queue)
-        did(DID[was_paused])
+    was_paused = operator_of(inspector_of(settings, queue)).resume(queue)
     print_result({"paused": False}, "resumed" if was_paused else "was not paused", as_json)
 
 
@@ -73,11 +69,8 @@ def _wait_until_idle(inspector: "Inspector", queue: str) -> None:
 @with_settings()
 def fair(*, settings: Settings, as_json: bool, queue: str, by: str) -> None:
     """Let the namespaces of QUEUE take turns, or none: then items come in the order of the adds."""
-    inspector = inspector_of(settings, queue)
     fair_by = None if by == "none" else by
-    with audited(inspector.connection, "fair", queue, f"share {queue} fairly by {by}") as did:
-        before = inspector.fair_by(queue, fair_by)
-        did(DID[before != fair_by])
+    before = operator_of(inspector_of(settings, queue)).fair_by(queue, fair_by)
     if before == fair_by:
         text = "nothing changed"
     elif fair_by:
@@ -109,9 +102,7 @@ def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool, wait: bo
     if not resources:
         raise click.ClickException(f"nothing to list: no informer feeds {queue}.")
     confirm(f"List {', '.join(resources)} and enqueue every object in {queue}?", yes)
-    with audited(inspector.connection, "resync", queue, f"resync {queue}") as did:
-        resynced = inspector.resync(queue)
-        did(counted(resynced, "resource"))
+    resynced = operator_of(inspector).resync(queue)
     gone_since = _leaderless_since(inspector.streams(queue))
     if gone_since is not None and not as_json:
         since = age(inspector.now() - gone_since)
@@ -168,16 +159,9 @@ def trace(
         raise click.UsageError(f"Got unexpected extra argument ({keys[-1]})")
     require_queue(inspector, queue, _NOT_YET if switch == "on" else NO_QUEUE)
     if switch == "on":
-        which = f" where keys match {match}" if match else ""
-        with audited(
-            inspector.connection, "trace-on", queue, f"trace {queue} for {seconds / 60:g} minutes{which}"
-        ) as did:
-            inspector.trace_on(queue, seconds=seconds, limit=limit, match=match)
-            did("done")
+        operator_of(inspector).trace_on(queue, seconds=seconds, limit=limit, match=match)
     elif switch == "off":
-        with audited(inspector.connection, "trace-off", queue, f"end the trace of {queue}") as did:
-            inspector.trace_off(queue)
-            did("done")
+        operator_of(inspector).trace_off(queue)
     else:
         _show(inspector.trace(queue, *keys, match=match), keys, as_json)
     _report_end(inspector, queue, as_json=as_json and switch is not None)

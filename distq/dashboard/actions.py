@@ -18,11 +18,9 @@ from distq.dashboard.security import here, way_back
 from distq.dashboard.wording import shortened
 from distq.errors import ConfigError, DistqError
 from distq.inspector import Inspector, Repair
-from distq.inspector.audit import Audit
+from distq.inspector.operator import Operator
 from distq.redisio.registration import is_registered
 from distq.wording import counted, duration
-
-_DID = {True: "done", False: "it was so already"}
 
 
 class Actions:
@@ -31,8 +29,8 @@ class Actions:
     def __init__(self, inspector: Inspector, logins: Logins) -> None:
         self._inspector = inspector
         self._logins = logins
-        self._audit = Audit(inspector.connection, actor, audit)
-        repairs = ItemRepairs(inspector, self._audit)
+        self._operator = Operator(inspector, actor, audit)
+        repairs = ItemRepairs(self._operator)
         self._actions: dict[str, Callable[[str], ResponseReturnValue | None]] = {
             **{repair: partial(repairs.run, repair) for repair in get_args(Repair)},
             "add": self._add,
@@ -71,9 +69,7 @@ class Actions:
             priority, after = int(form.get("priority") or 0), float(delay) if delay else None
         except ValueError:
             raise ConfigError("priority and delay are numbers.") from None
-        with self._audit.action("add", queue, f"add {shortened(key)} to {queue}") as did:
-            added = self._inspector.add(queue, key, priority=priority, after=after)
-            did(f"{added} new", changed=added)
+        added = self._operator.add(queue, key, priority=priority, after=after)
         show_message(f"Added {shortened(key)}." if added else f"{shortened(key)} was pending already.")
 
     def _pause(self, queue: str) -> ResponseReturnValue | None:
@@ -85,17 +81,11 @@ class Actions:
                 f"Workers claim nothing more until you resume it, and finish {held} in progress. Adds go on.",
             )
         paused = f"Paused {queue}: nothing is claimed until it is resumed."
-        self._switch("pause", queue, self._inspector.pause, paused, "It was paused already.")
+        show_message(paused if self._operator.pause(queue) else "It was paused already.")
         return None
 
     def _resume(self, queue: str) -> None:
-        self._switch("resume", queue, self._inspector.resume, f"Resumed {queue}.", "It was not paused.")
-
-    def _switch(self, action: str, queue: str, switch: Callable[[str], bool], done: str, was_so: str) -> None:
-        with self._audit.action(action, queue, f"{action} {queue}") as did:
-            changed = switch(queue)
-            did(_DID[changed], changed=int(changed))
-        show_message(done if changed else was_so)
+        show_message(f"Resumed {queue}." if self._operator.resume(queue) else "It was not paused.")
 
     def _resync(self, queue: str) -> ResponseReturnValue | None:
         if "confirmed" not in request.form:
@@ -108,10 +98,8 @@ class Actions:
                 f"The leader lists {', '.join(resources)} and enqueues every object, at low priority. "
                 "Items that back off or are dead stay so.",
             )
-        with self._audit.action("resync", queue, f"resync {queue}") as did:
-            listed = self._inspector.resync(queue)
-            did(counted(listed, "resource"), changed=listed)
-        show_message(f"The leader lists {counted(listed, 'resource')} and enqueues every object in {queue}.")
+        listed = counted(self._operator.resync(queue), "resource")
+        show_message(f"The leader lists {listed} and enqueues every object in {queue}.")
         return None
 
     def _ask_about_queue(self, action: str, queue: str, effect: str) -> str:
@@ -131,13 +119,9 @@ class Actions:
             raise ConfigError("minutes are a number.") from None
         match = request.form.get("match", "").strip()
         which = f" where keys match {shortened(match)}" if match else ""
-        with self._audit.action("trace-on", queue, f"trace {queue} for {minutes:g} minutes{which}") as did:
-            self._inspector.trace_on(queue, seconds=minutes * 60, match=match)
-            did("done")
+        self._operator.trace_on(queue, seconds=minutes * 60, match=match)
         show_message(f"{queue} is traced for {duration(minutes * 60)}{which}.")
 
     def _trace_off(self, queue: str) -> None:
-        with self._audit.action("trace-off", queue, f"end the trace of {queue}") as did:
-            self._inspector.trace_off(queue)
-            did("done")
+        self._operator.trace_off(queue)
         show_message(f"The trace of {queue} has ended.")

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
+from distq.cli.audit import operator_of
 from distq.cli.repair import ChosenItems
 from distq.errors import RedisUnavailable, TerminalError
 from distq.inspector import Inspector
+from distq.inspector.operator import Chosen
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.roles import user_of
@@ -424,7 +426,7 @@ def test_a_repair_that_fails_halfway_is_in_the_audit_with_how_far_it_came(
         raise RedisUnavailable("no answer")
 
     monkeypatch.setattr(Inspector, "repair_some", once)
-    chosen = ChosenItems(inspector=inspector, queue="foos", keys=(), state="ready", match=None, yes=True)
+    chosen = ChosenItems(operator_of(inspector), Chosen(queue="foos", state="ready"), yes=True)
     with pytest.raises(RedisUnavailable):
         chosen.repair("delete")
     deleted = 1500 - inspector.count("foos", state="ready")

@@ -4,19 +4,16 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from distq.cli.audit import DID, audited
+from distq.cli.audit import operator_of
 from distq.cli.options import Seconds, command, with_settings
 from distq.cli.output import escape
 from distq.cli.progress import bar
 from distq.cli.queue_access import inspector_of
 from distq.cli.queues import LONGEST_INTERVAL
-from distq.cli.repair import repaired_so_far
 from distq.cli.signals import leave_on_signals
 from distq.config import Settings
 from distq.errors import ConfigError, DistqError
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     from distq.cli.top.pages import TablePage
     from distq.cli.top.screen import Line, Screen
     from distq.inspector import Inspector, Repair
-    from distq.inspector.audit import Outcome
 
 
 class _Question(NamedTuple):
@@ -60,6 +56,7 @@ class Top:
         from distq.cli.top.pages import QueuePage, QueuesPage
 
         self._inspector = inspector
+        self._operator = operator_of(inspector)
         self._screen = screen
         self._open_queue = QueuePage
         self._queues = QueuesPage()
@@ -162,9 +159,6 @@ class Top:
         except DistqError as error:
             self._message = str(error)
 
-    def _audited(self, action: str, queue: str, what: str) -> AbstractContextManager["Outcome"]:
-        return audited(self._inspector.connection, action, queue, f"{action} {what}")
-
     def _ask_to_pause(self) -> None:
         queue = self._queue
         info = self._item_page.info if self._item_page else self._queues.infos.get(queue)
@@ -172,10 +166,7 @@ class Top:
             return
 
         def act() -> Iterator[str]:
-            switch = self._inspector.resume if info.paused else self._inspector.pause
-            with self._audited(action, queue, queue) as did:
-                changed = switch(queue)
-                did(DID[changed])
+            changed = self._operator.resume(queue) if info.paused else self._operator.pause(queue)
             yield ("resumed" if info.paused else "paused") if changed else "it was so already"
 
         action = "resume" if info.paused else "pause"
@@ -190,12 +181,10 @@ class Top:
     def _ask_about_item(self, repair: "Repair", queue: str, key: str) -> None:
         if not key:
             return
+        from distq.inspector.operator import Chosen
 
         def act() -> Iterator[str]:
-            change = self._inspector.requeue if repair == "requeue" else self._inspector.delete
-            with self._audited(repair, queue, f"{key} of {queue}") as did:
-                changed = change(queue, key)
-                did(f"{changed} of 1 changed")
+            changed = self._operator.repair(repair, Chosen(queue=queue, keys=(key,)))
             yield f"{repair} {key}: " + ("done" if changed else "it has changed meanwhile, or is held")
 
         self._question = _Question(f"{repair.capitalize()} {key} of {queue}?", act)
@@ -204,20 +193,14 @@ class Top:
         if not count:
             self._message = f"{queue} has no dead items"
             return
-        from distq.inspector.info import RepairStep
+        from distq.inspector.operator import Chosen
 
         def act() -> Iterator[str]:
-            done = RepairStep(0, 0, 0)
-            step = partial(self._inspector.repair_some, repair, queue, state="dead")
-            with self._audited(repair, queue, f"dead items of {queue}") as did:
-                try:
-                    for done in repaired_so_far(step):
-                        if done.cursor is not None:
-                            yield f"{repair} {bar(done.chosen, max(count, done.chosen))}"
-                except DistqError as error:
-                    did(f"{done.changed} of {done.chosen} changed, then failed: {error}")
-                    raise
-                did(f"{done.changed} of {done.chosen} changed")
-            yield f"{repair}: {counted(done.changed, 'item')} of {queue}"
+            changed = 0
+            for done in self._operator.repair_all(repair, Chosen(queue=queue, state="dead")):
+                changed = done.changed
+                if done.cursor is not None:
+                    yield f"{repair} {bar(done.chosen, max(count, done.chosen))}"
+            yield f"{repair}: {counted(changed, 'item')} of {queue}"
 
         self._question = _Question(f"{repair.capitalize()} {counted(count, 'dead item')} of {queue}?", act)

@@ -1,0 +1,159 @@
+"""Changes that people make, the same by commands, in ``distq top`` and on a dashboard.
+
+Each is in the audit before it is made, and then its outcome. Else methods do, take and raise what those of
+Inspector do.
+"""
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import cast
+
+from distq.errors import DistqError
+from distq.inspector.audit import Actor, Audit
+from distq.inspector.choices import BY_HAND
+from distq.inspector.info import Listing, Repair, RepairStep
+from distq.inspector.inspector import Inspector
+from distq.redisio.limits import TRACE_ENTRIES
+from distq.wording import counted
+from distq.workqueue.queue import Queue
+
+_DID = {True: "done", False: "it was so already"}
+_NAMED = 10
+"""Keys that the outcome of a repair names."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """Items for a repair: those of ``keys``, in ``state`` if it is given; or all in ``state`` that match."""
+
+    queue: str
+    keys: tuple[str, ...] = ()
+    state: Listing | None = None
+    match: str = "*"
+    reason: str = BY_HAND
+
+    def __str__(self) -> str:
+        """Return them in words: prod/web of foos, 3 items of foos, dead items of foos."""
+        which = _which(self.keys) if self.keys else f"{self.state} items"
+        matching = "" if self.match == "*" else f" that match {self.match}"
+        return f"{which} of {self.queue}{matching}"
+
+
+class Operator:
+    """Changes queues for the person whom ``actor`` returns at each change.
+
+    ``log`` is called as an Audit calls it.
+    """
+
+    def __init__(
+        self, inspector: Inspector, actor: Callable[[], Actor], log: Callable[..., None] | None = None
+    ) -> None:
+        self.inspector = inspector
+        self._audit = Audit(inspector.connection, actor, log)
+
+    def add(self, queue: str, *keys: str, priority: int, after: float | None) -> int:
+        """Make keys pending, also in a queue that is new."""
+        with self._audit.action("add", queue, f"add {_which(keys)} to {queue}") as did:
+            added = Queue(queue, self.inspector.connection).add(*keys, priority=priority, after=after)
+            did(f"{added} new", changed=added)
+        return added
+
+    def pause(self, queue: str) -> bool:
+        """Stop claims."""
+        return self._switch("pause", queue, self.inspector.pause)
+
+    def resume(self, queue: str) -> bool:
+        """Let claims go on."""
+        return self._switch("resume", queue, self.inspector.resume)
+
+    def _switch(self, action: str, queue: str, switch: Callable[[str], bool]) -> bool:
+        with self._audit.action(action, queue, f"{action} {queue}") as did:
+            changed = switch(queue)
+            did(_DID[changed], changed=int(changed))
+        return changed
+
+    def fair_by(self, queue: str, fair_by: str | None) -> str | None:
+        """Make a queue fair, or not."""
+        with self._audit.action("fair", queue, f"share {queue} fairly by {fair_by or 'none'}") as did:
+            before = self.inspector.fair_by(queue, fair_by)
+            did(_DID[before != fair_by])
+        return before
+
+    def resync(self, queue: str) -> int:
+        """Make the leader list all resources anew."""
+        with self._audit.action("resync", queue, f"resync {queue}") as did:
+            listed = self.inspector.resync(queue)
+            did(counted(listed, "resource"), changed=listed)
+        return listed
+
+    def trace_on(self, queue: str, *, seconds: float, limit: int = TRACE_ENTRIES, match: str = "") -> None:
+        """Record the call of every script."""
+        which = f" where keys match {match}" if match else ""
+        text = f"trace {queue} for {seconds / 60:g} minutes{which}"
+        with self._audit.action("trace-on", queue, text) as did:
+            self.inspector.trace_on(queue, seconds=seconds, limit=limit, match=match)
+            did("done")
+
+    def trace_off(self, queue: str) -> None:
+        """Stop the trace."""
+        with self._audit.action("trace-off", queue, f"end the trace of {queue}") as did:
+            self.inspector.trace_off(queue)
+            did("done")
+
+    def repair(self, repair: Repair, chosen: Chosen) -> int:
+        """Repair the items of the keys; return how many changed."""
+        keys, state = chosen.keys, chosen.state
+        with self._audit.action(repair, chosen.queue, f"{repair} {chosen}") as did:
+            if repair == "park":
+                changed = self.inspector.park(chosen.queue, *keys, state=state, reason=chosen.reason)
+            else:
+                change = self.inspector.requeue if repair == "requeue" else self.inspector.delete
+                changed = change(chosen.queue, *keys, state=state)
+            names = f": {', '.join(keys[:_NAMED])}" if len(keys) > 1 else ""
+            did(f"{changed} of {len(keys)} changed{names}", chosen=len(keys), changed=changed)
+        return changed
+
+    def repair_all(
+        self,
+        repair: Repair,
+        chosen: Chosen,
+        done: RepairStep = RepairStep(0, 0, 0),  # noqa: B008 - immutable
+        pauses: Callable[[], bool] = lambda: False,
+    ) -> Generator[RepairStep, None, None]:
+        """Repair all items in the state that match, in steps; yield after each what all so far have done.
+
+        It begins after what is ``done``, and ends early where ``pauses``, which is asked after each step,
+        returns True, to go on from there. Close it where it is left before its end.
+        """
+        with self._audit.action(repair, chosen.queue, f"{repair} {chosen}") as did:
+
+            def note(how: str = "") -> None:
+                text = f"{done.changed} of {done.chosen} changed{how}"
+                did(text, chosen=done.chosen, changed=done.changed)
+
+            try:
+                while True:
+                    step = self.inspector.repair_some(
+                        repair,
+                        chosen.queue,
+                        state=cast("Listing", chosen.state),
+                        match=chosen.match,
+                        cursor=done.cursor or 0,
+                        reason=chosen.reason,
+                    )
+                    done = RepairStep(done.chosen + step.chosen, done.changed + step.changed, step.cursor)
+                    yield done
+                    if done.cursor is None or pauses():
+                        break
+            except (KeyboardInterrupt, GeneratorExit):
+                note(", then stopped")
+                raise
+            except DistqError as error:
+                if done.chosen:
+                    note(f", then failed: {error}")
+                raise
+            note("" if done.cursor is None else ", going on")
+
+
+def _which(keys: tuple[str, ...]) -> str:
+    return keys[0] if len(keys) == 1 else counted(len(keys), "item")
