@@ -16,21 +16,15 @@ from distq.wording import rfc3339
 
 if TYPE_CHECKING:
     from distq.inspector import Inspector
-    from distq.inspector.audit import Actor
     from distq.inspector.operator import Operator
 
 
 def operator_of(inspector: "Inspector") -> "Operator":
     """Return what changes queues for this machine's user."""
-    from distq.inspector.operator import Operator
+    from distq.inspector.operator import Actor, Operator
 
-    return Operator(inspector, _actor)
-
-
-def _actor() -> "Actor":
-    from distq.inspector.audit import Actor
-
-    return Actor(_user(), socket.gethostname(), "command line")
+    actor = Actor(_user(), socket.gethostname(), "command line")
+    return Operator(inspector, lambda: actor)
 
 
 def _user() -> str:

@@ -11,9 +11,8 @@ from typing import get_args
 from flask import Flask, abort, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 
-from distq.dashboard.audit import actor, audit
 from distq.dashboard.item_repairs import REPAIRABLE, ItemRepairs
-from distq.dashboard.logins import Logins, show_message
+from distq.dashboard.logins import Logins, actor, log_action, show_message
 from distq.dashboard.security import here, way_back
 from distq.dashboard.wording import shortened
 from distq.errors import ConfigError, DistqError
@@ -29,7 +28,7 @@ class Actions:
     def __init__(self, inspector: Inspector, logins: Logins) -> None:
         self._inspector = inspector
         self._logins = logins
-        self._operator = Operator(inspector, actor, audit)
+        self._operator = Operator(inspector, actor, log_action)
         repairs = ItemRepairs(self._operator)
         self._actions: dict[str, Callable[[str], ResponseReturnValue | None]] = {
             **{repair: partial(repairs.run, repair) for repair in get_args(Repair)},
@@ -50,14 +49,14 @@ class Actions:
         """Do the action, or ask first; then redirect back, with a message about what was done."""
         act = self._actions.get(action) or abort(404, f"no action {action!r:.40}.")
         if not self._logins.may_repair():
-            audit(f"refused to {action} in {queue}", action=action, queue=queue)
+            log_action(f"refused to {action} in {queue}", action=action, queue=queue)
             self._logins.refuse_repair()
         try:
             if not is_registered(self._inspector.connection, queue):  # what is done would be noted nowhere
                 raise ConfigError(f'no queue "{queue}": nothing was ever added to it.')
             answer = act(queue)
         except DistqError as error:
-            audit(f"{action} in {queue} failed: {error}", action=action, queue=queue)
+            log_action(f"{action} in {queue} failed: {error}", action=action, queue=queue)
             show_message(f"{action} failed: {error}", refused=True)
             answer = None
         return answer or redirect(way_back(queue), 303)

@@ -10,8 +10,7 @@ from flask.typing import ResponseReturnValue
 
 from distq.dashboard.access_policy import AccessPolicy
 from distq.dashboard.attempts import Attempts
-from distq.dashboard.audit import audit
-from distq.dashboard.logins import Logins
+from distq.dashboard.logins import Logins, log_action
 from distq.dashboard.security import local_path
 from distq.dashboard.users import is_name
 from distq.errors import RedisError
@@ -96,18 +95,18 @@ class LoginPages:
         person = self._policy.users.check(name, password) if is_name(name) else None
         if person is None:
             known = name if self._policy.users.person(name) else "an unknown name"  # it may be a password
-            audit(f"login refused, as {known}")
+            log_action(f"login refused, as {known}")
             return _form(target, "Name or password is wrong."), 403
         self._attempts.succeeded(*trying)
         self._logins.begin(person, self._policy.users.mark(person.name))
-        audit("logged in")
+        log_action("logged in")
         answer = make_response(redirect(target, 303))
         self._known.remember(answer, person.name)
         return answer
 
     def log_out(self) -> ResponseReturnValue:
         """Log out the person of this request."""
-        audit("logged out")
+        log_action("logged out")
         try:
             self._logins.end()
         except RedisError as error:
