@@ -5,7 +5,7 @@ from rq_dashboard import blueprint as rq_dashboard_blueprint
 from werkzeug.exceptions import HTTPException
 from werkzeug.routing import IntegerConverter
 
-from distq.dashboard import attention, columns, wording
+from distq.dashboard import attention, wording
 from distq.dashboard.access_policy import AccessPolicy
 from distq.dashboard.actions import Actions
 from distq.dashboard.attempts import Attempts
@@ -36,7 +36,7 @@ def create_app(inspector: Inspector, policy: AccessPolicy | None = None) -> Flas
     app.register_blueprint(pages.blueprint())
     wording.add_filters(app)
     app.context_processor(about)
-    app.jinja_env.globals.update(attention=attention, columns=columns)
+    app.jinja_env.globals.update(attention=attention)
     protect(app, policy)
     logins = Logins(policy, inspector)
     logins.install(app)

@@ -12,11 +12,8 @@ from distq.dashboard.wording import clock, number
 from distq.inspector import QueueInfo
 from distq.wording import age, brief, counted
 
-svg: Any = (
-    Environment(loader=PackageLoader("distq.dashboard"), autoescape=True, undefined=StrictUndefined)
-    .get_template("distq/_svg.html")
-    .module
-)
+TEMPLATES = Environment(loader=PackageLoader("distq.dashboard"), autoescape=True, undefined=StrictUndefined)
+svg: Any = TEMPLATES.get_template("distq/_svg.html").module
 """Macros that draw."""
 
 STATES = ("ready", "delayed", "processing", "dirty", "dead")

@@ -3,13 +3,13 @@
 import pytest
 from flask.testing import FlaskClient
 
-from distq.dashboard import columns
-from distq.dashboard.columns import PageColumn
+from distq.dashboard.charts import TEMPLATES
 from distq.workqueue.queue import Queue
 from tests.dashboard.test_pages import every_page, read
 
-TABLES = {name: found for name, found in vars(columns).items() if isinstance(found, tuple)}
-EACH = {found for table in TABLES.values() for found in table if isinstance(found, PageColumn)}
+COLUMNS = vars(TEMPLATES.get_template("distq/_columns.html").module)
+TABLES = {name: found for name, found in COLUMNS.items() if isinstance(found, list) and name[0] != "_"}
+EACH = {column["help"]: column["name"] for table in TABLES.values() for column in table}
 
 
 def test_each_column_has_help(browser: FlaskClient, every_state: Queue) -> None:
@@ -26,7 +26,7 @@ def test_each_column_has_help(browser: FlaskClient, every_state: Queue) -> None:
                 assert attributes["title"] in texts, path
                 seen.add(attributes["title"])
     assert seen >= {
-        column.help for name in ("queues", "errors", "across", "found") for column in TABLES[name]
+        column["help"] for name in ("queues", "errors", "across", "found") for column in TABLES[name]
     }
 
 
@@ -39,8 +39,8 @@ def test_no_head_is_without_help(browser: FlaskClient, every_state: Queue) -> No
             assert head.count("<th ") == head.count("title=") > 2, path
 
 
-@pytest.mark.parametrize("column", sorted(EACH), ids=lambda column: column.name)
-def test_help_is_a_sentence(column: PageColumn) -> None:
+@pytest.mark.parametrize(("help_text", "name"), sorted(EACH.items()), ids=EACH.get)
+def test_help_is_a_sentence(help_text: str, name: str) -> None:
     """It says more than the name, and is short enough for a tip."""
-    assert column.help.endswith(".")
-    assert len(column.name) < len(column.help) <= 90
+    assert help_text.endswith(".")
+    assert len(name) < len(help_text) <= 90
