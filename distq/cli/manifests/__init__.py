@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -63,16 +64,10 @@ def manifests(
     settings: Settings,
     as_json: bool,
     target: str,
-    image: str,
-    namespace: str,
-    workers: tuple[int, int],
-    keda: bool,
     reads: Sequence[str],
     writes: Sequence[str],
-    own_redis: bool,
-    dashboard: bool,
-    service_monitor: bool,
     kubeconfig: str | None,
+    **choices: Any,
 ) -> None:
     """Print the manifests that run TARGET in a cluster, derived from its watches."""
     _refuse_secrets(click.get_current_context())
@@ -82,24 +77,16 @@ def manifests(
         from distq.cli.manifests.roles import READS, WRITES, Access
     from distq.cli.target import load_program
 
-    accesses = [
-        *(Access.parse(text, READS) for text in reads),
-        *(Access.parse(text, WRITES) for text in writes),
-    ]
+    accesses = [Access.parse(text, READS) for text in reads]
+    accesses += [Access.parse(text, WRITES) for text in writes]
     program = load_program(target)
     installation = Installation(
         target=target,
         controllers=program.controllers,
-        image=image,
-        namespace=namespace,
         settings=settings,
-        workers=workers,
         informs=program.needs_lease,
         accesses=accesses,
-        own_redis=own_redis,
-        keda=keda,
-        dashboard=dashboard,
-        service_monitor=service_monitor,
+        **choices,
     )
     printed = contents(installation, ask_cluster=kubeconfig is not None)
     if as_json:

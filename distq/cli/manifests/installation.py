@@ -35,7 +35,7 @@ class Manifest:
 
 @dataclass(frozen=True, kw_only=True)
 class Installation:
-    """A target, and how it is to run. Raises ConfigError for what cannot be an object's name."""
+    """A target, and how it is to run, by the command's options. Raises ConfigError for a bad name."""
 
     target: str
     controllers: "Sequence[Controller]"

@@ -1,6 +1,6 @@
 """The objects of an installation, by the target's watches and the options, and as text.
 
-All but roles are templates of ``objects.yaml``, filled for a component.
+They are templates of ``objects.yaml``, filled for a component.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from distq.cli.manifests.installation import COMPONENT, HTTP_PORT, Installation, Manifest, Object
-from distq.cli.manifests.roles import Plural, guess_plural, informer_rights, role_manifests, worker_rights
+from distq.cli.manifests.roles import Plural, Rights, guess_plural, informer_rights, worker_rights
 from distq.errors import ConfigError
 from distq.metrics import DEPTH
 
@@ -22,21 +22,6 @@ WAITING_ROUNDS = 10
 
 _AFTER_GRACE = 5
 """Seconds from the end of the grace period to SIGKILL; a process ends within two of them."""
-
-_HEAD = """\
-The manifests of {target}, derived from its watches. Create the Secret first:
-  kubectl create secret generic --namespace {namespace} {redis} --from-literal={secret}
-It holds the settings DISTQ_REDIS_* as variables, as far as you need them."""
-_LOGIN = """\
-And the Secret with the users of the dashboard, a line name:role:hash for each:
-  kubectl create secret generic --namespace {namespace} {dashboard} \
---from-literal=users="ada:operator:$(distq dashboard --hash-password)" \
---from-literal=secret="$(openssl rand -hex 32)"\
-"""
-_OF_OWN_REDIS = 'DISTQ_REDIS_PASSWORD="$(openssl rand -hex 24)"'
-_NO_WRITES = """\
-Reconciles may write nothing but events. List the resources that your code writes, such as
---writes apps/v1/Deployment."""
 
 _KINDS = (
     *("ServiceAccount", "Role", "ClusterRole", "RoleBinding", "ClusterRoleBinding", "Service", "Deployment"),
@@ -57,10 +42,10 @@ def _contents(installation: Installation, plural: Plural) -> Iterator[Manifest]:
     if installation.keda and least == most:
         raise ConfigError(f"nothing for KEDA to choose: {least} workers. Give a range, such as 2-10.")
     if installation.informs:
-        yield from role_manifests(installation, "informer", informer_rights(installation, plural))
+        yield from _roles(installation, "informer", informer_rights(installation, plural))
         # one informer may be away while nodes are drained, and a quarter of the workers
         yield _manifest(installation, "disruption budget", "informer", away=1)
-    yield from role_manifests(installation, "worker", worker_rights(installation, plural))
+    yield from _roles(installation, "worker", worker_rights(installation, plural))
     yield _manifest(installation, "disruption budget", "worker", away="25%")
     for component in installation.components:
         yield _deployment(installation, component)
@@ -80,6 +65,21 @@ def _asked_for() -> Plural:
 
     client = Client()
     return lambda resource: client.resolve(resource).plural
+
+
+def _roles(installation: Installation, component: str, rights: Rights) -> Iterator[Manifest]:
+    """Yield the service account of a component, and for each place a role and its binding."""
+    yield _manifest(installation, "service account", component)
+    for place in rights.namespaces:
+        kind, metadata = "Role", installation.metadata(component, namespace=place)
+        if place is None:  # it is in no namespace, so its name has that of its account
+            kind, metadata["name"] = "ClusterRole", f"{installation.namespace}:{installation.of(component)}"
+            del metadata["namespace"]
+        about = {"kind": kind, "role": metadata, "role_name": metadata["name"]}
+        elsewhere = "" if place in {None, installation.namespace} else f"The namespace {place} must exist."
+        rules = list(rights.rules(place))
+        yield _manifest(installation, "role", component, elsewhere=elsewhere, rules=rules, **about)
+        yield _manifest(installation, "binding", component, **about)
 
 
 def _deployment(installation: Installation, component: str) -> Manifest:
@@ -196,14 +196,15 @@ class _Dumper(yaml.SafeDumper):
 
 def comment(installation: Installation) -> str:
     """Return the comment above all objects."""
-    text = _HEAD + ("\n" + _LOGIN if installation.dashboard else "")
-    text = text.format(
-        target=installation.target,
-        namespace=installation.namespace,
-        redis=installation.of("redis"),
-        dashboard=installation.of("dashboard"),
-        secret=_OF_OWN_REDIS if installation.own_redis else "DISTQ_REDIS_URL=redis://...",
-    )
+    texts = ["head", *["login"] * installation.dashboard]
     if all({*access.verbs} <= {"get", "list", "watch"} for access in installation.accesses):
-        text += "\n" + _NO_WRITES
-    return "\n".join(f"# {line}" for line in text.splitlines())
+        texts.append("no writes")
+    values = {
+        "target": installation.target,
+        "namespace": installation.namespace,
+        "redis": installation.of("redis"),
+        "dashboard": installation.of("dashboard"),
+        "secret": _templates()["own redis" if installation.own_redis else "another redis"],
+    }
+    lines = "".join(_filled(_templates()[text], values) for text in texts).splitlines()
+    return "\n".join(f"# {line}" for line in lines)

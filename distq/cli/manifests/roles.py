@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from distq.cli.init import plural_of
-from distq.cli.manifests.installation import Installation, Manifest, Object
+from distq.cli.manifests.installation import Installation, Object
 from distq.client.resources import parse_resource
 from distq.controller.watches import Every, ResourceWatch, Watch, Watches, group_kind
 from distq.errors import ConfigError
@@ -24,9 +24,7 @@ _ACCESS = re.compile(
 Plural = Callable[[str], str]
 """Returns the plural of a resource such as "apps/v1/Deployment", by which RBAC knows it."""
 
-_GROUP = "rbac.authorization.k8s.io"
 _CHANGES = {"create", "update", "patch", "delete"}
-_ELSEWHERE = "The namespace {} must exist."
 
 
 @dataclass(frozen=True)
@@ -123,33 +121,6 @@ def worker_rights(installation: Installation, plural: Plural) -> Rights:
     if None in rights.namespaces and any(watch.cached for watch in installation.watches):
         _allow_cluster_id(rights)  # by the name that its informer has for it
     return rights
-
-
-def role_manifests(installation: Installation, component: str, rights: Rights) -> Iterator[Manifest]:
-    """Yield the service account of a component, and for each place a role and its binding."""
-    yield Manifest(
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": installation.metadata(component)}
-    )
-    for place in rights.namespaces:
-        kind, metadata = _role(installation, component, place)
-        rules = list(rights.rules(place))
-        comment = _ELSEWHERE.format(place) if place not in {None, installation.namespace} else ""
-        yield Manifest(
-            {"apiVersion": f"{_GROUP}/v1", "kind": kind, "metadata": metadata, "rules": rules}, comment
-        )
-        binding: Object = {"apiVersion": f"{_GROUP}/v1", "kind": f"{kind}Binding", "metadata": metadata}
-        binding["roleRef"] = {"apiGroup": _GROUP, "kind": kind, "name": metadata["name"]}
-        account = {"name": installation.of(component), "namespace": installation.namespace}
-        binding["subjects"] = [{"kind": "ServiceAccount", **account}]
-        yield Manifest(binding)
-
-
-def _role(installation: Installation, component: str, place: str | None) -> tuple[str, Object]:
-    """Return kind and metadata; a ClusterRole is in no namespace, so its name has that of its account."""
-    if place is not None:
-        return "Role", installation.metadata(component, namespace=place)
-    name = f"{installation.namespace}:{installation.of(component)}"
-    return "ClusterRole", {"name": name, "labels": installation.labels(component)}
 
 
 def _allow_cluster_id(rights: Rights) -> None:
