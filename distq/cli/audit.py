@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from distq.cli.options import command, with_settings
-from distq.cli.output import note, print_json, print_records
+from distq.cli.output import print_found
 from distq.cli.queue_access import inspector_of
 from distq.config import Settings
 from distq.redisio.limits import AUDIT_ENTRIES
 from distq.wording import rfc3339
 
 if TYPE_CHECKING:
-    from distq.inspector import Inspector
+    from distq.inspector import AuditEntry, Inspector
     from distq.inspector.operator import Operator
 
 
@@ -46,21 +46,15 @@ def _user() -> str:
 @with_settings()
 def audit(*, settings: Settings, as_json: bool, limit: int) -> None:
     """Show who did what and when, on dashboards and by commands."""
-    found = inspector_of(settings).audit(limit=limit)
-    if as_json:
-        for entry in found:
-            print_json(entry)
-    elif found:
-        print_records(
-            {
-                "WHEN": rfc3339(entry.at),
-                "PERSON": entry.person or "anonymous",
-                "FROM": entry.address or "-",
-                "BY": entry.via,
-                "ACTION": entry.text,
-                "OUTCOME": "no outcome" if entry.outcome is None else entry.outcome,
-            }
-            for entry in found
-        )
-    else:
-        note("no action yet")
+    print_found(inspector_of(settings).audit(limit=limit), _row, as_json, none="no action yet")
+
+
+def _row(entry: "AuditEntry") -> dict[str, str]:
+    return {
+        "WHEN": rfc3339(entry.at),
+        "PERSON": entry.person or "anonymous",
+        "FROM": entry.address or "-",
+        "BY": entry.via,
+        "ACTION": entry.text,
+        "OUTCOME": "no outcome" if entry.outcome is None else entry.outcome,
+    }

@@ -3,13 +3,11 @@
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterator, Sequence
 from queue import Empty as NothingCame
 from queue import SimpleQueue
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -28,24 +26,15 @@ BATCH = 100
 AT_ONCE = 5_000
 """Items that the queue holds at most, so that it takes less than a megabyte of a Redis in use."""
 
-_SHARES = {"round trip": 0.1, "batches": 0.35, "singly": 0.35, "wake-up": 0.2}
 _WAKE_UP_TIMEOUT = 5.0
 _ASLEEP_AFTER = 0.02
 """Seconds after which a consumer that found nothing sleeps."""
 
 
-@dataclass(frozen=True)
-class Figure:
-    """One figure."""
-
+class _Figure(NamedTuple):
     what: str
     value: float
     unit: str
-
-    def cells(self) -> list[str]:
-        """Return it as people read it."""
-        digits = 0 if self.value >= 100 else 2
-        return [self.what, f"{self.value:,.{digits}f} {self.unit}"]
 
 
 @command("distq bench --seconds 10")
@@ -72,25 +61,30 @@ def bench(*, settings: Settings, as_json: bool, seconds: float) -> None:
         for row in rows:
             print_json({"what": row.what, "value": round(row.value, 3), "unit": row.unit})
     else:
-        print_table(["WHAT", "FIGURE"], [row.cells() for row in rows])
+        print_table(["WHAT", "FIGURE"], [[row.what, _written(row)] for row in rows])
         note(_expectation(rows))
 
 
-def _measured(queue: "Queue", connection: "Connection", seconds: float) -> Iterator[Figure]:
-    phases: dict[str, Callable[[Queue, Connection, float], Iterator[Figure]]] = {
-        "round trip": _round_trips,
-        "batches": partial(_cycles, size=BATCH),
-        "singly": partial(_cycles, size=1),
-        "wake-up": _wake_ups,
-    }
+def _measured(queue: "Queue", connection: "Connection", seconds: float) -> Iterator[_Figure]:
+    def until(share: float) -> float:
+        return time.monotonic() + seconds * share
+
     with Progress() as progress:
-        for name, phase in phases.items():
-            progress.show(f"measuring: {name}")
-            yield from phase(queue, connection, time.monotonic() + seconds * _SHARES[name])
+        progress.show("measuring: round trip")
+        yield from _round_trips(connection, until(0.1))
+        progress.show("measuring: batches")
+        yield from _cycles(queue, connection, until(0.35), BATCH)
+        progress.show("measuring: singly")
+        yield from _cycles(queue, connection, until(0.35), 1)
+        progress.show("measuring: wake-up")
+        yield from _wake_ups(queue, connection, until(0.2))
 
 
-def _round_trips(queue: "Queue", connection: "Connection", until: float) -> Iterator[Figure]:
-    del queue
+def _written(row: _Figure) -> str:
+    return f"{row.value:,.{0 if row.value >= 100 else 2}f} {row.unit}"
+
+
+def _round_trips(connection: "Connection", until: float) -> Iterator[_Figure]:
     took = []
     while time.monotonic() < until:
         began = time.perf_counter()
@@ -99,7 +93,7 @@ def _round_trips(queue: "Queue", connection: "Connection", until: float) -> Iter
     yield from _delays("round trip", took)
 
 
-def _cycles(queue: "Queue", connection: "Connection", until: float, size: int) -> Iterator[Figure]:
+def _cycles(queue: "Queue", connection: "Connection", until: float, size: int) -> Iterator[_Figure]:
     """Add some items and work them off, so many a call, again and again."""
     from distq.workqueue.interface import Settlement, Success
 
@@ -120,13 +114,13 @@ def _cycles(queue: "Queue", connection: "Connection", until: float, size: int) -
         adding, turning = adding + added - began, turning + time.perf_counter() - added
         items += len(keys)
     how = f"{size} a call" if size > 1 else "one a call"
-    yield Figure(f"add, {how}", items / adding, "items/s")
-    yield Figure(f"settle and claim, {how}", items / turning, "items/s")
+    yield _Figure(f"add, {how}", items / adding, "items/s")
+    yield _Figure(f"settle and claim, {how}", items / turning, "items/s")
     if cpu is not None and (after := _cpu(connection)) is not None and after > cpu:
-        yield Figure(f"Redis' time of an item, {how}", (after - cpu) / items * 1e6, "µs")
+        yield _Figure(f"Redis' time of an item, {how}", (after - cpu) / items * 1e6, "µs")
 
 
-def _wake_ups(queue: "Queue", connection: "Connection", until: float) -> Iterator[Figure]:
+def _wake_ups(queue: "Queue", connection: "Connection", until: float) -> Iterator[_Figure]:
     """Measure the time from the start of an add until a sleeping consumer has claimed the item."""
     from distq.workqueue.queue import Queue
 
@@ -171,10 +165,10 @@ def _arrival(came: "SimpleQueue[float | DistqError]") -> float:
     return arrived
 
 
-def _delays(what: str, took: Sequence[float]) -> Iterator[Figure]:
+def _delays(what: str, took: Sequence[float]) -> Iterator[_Figure]:
     ordered = sorted(took)
-    yield Figure(f"{what}, half of them within", median(ordered) * 1e3, "ms")
-    yield Figure(f"{what}, 99 of 100 within", ordered[int(0.99 * len(ordered))] * 1e3, "ms")
+    yield _Figure(f"{what}, half of them within", median(ordered) * 1e3, "ms")
+    yield _Figure(f"{what}, 99 of 100 within", ordered[int(0.99 * len(ordered))] * 1e3, "ms")
 
 
 def _cpu(connection: "Connection") -> float | None:
@@ -188,7 +182,7 @@ def _cpu(connection: "Connection") -> float | None:
     return sum(float(seconds) for seconds in used if seconds) if all(used) else None
 
 
-def _expectation(rows: Sequence[Figure]) -> str:
+def _expectation(rows: Sequence[_Figure]) -> str:
     figures = {row.what: row.value for row in rows}
     alone = min(figures["add, one a call"], figures["settle and claim, one a call"])
     text = f"expect: a process that adds or takes items one by one does {alone:,.0f} a second"

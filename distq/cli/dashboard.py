@@ -70,17 +70,20 @@ _with_policy = with_parameters(
     ),
     click.option(
         "--trusted-proxy",
+        "trusted_proxies",
         multiple=True,
         metavar="NETWORK",
         help="Addresses of trusted proxies, such as 10.0.0.0/8; may be given several times.",
     ),
     click.option(
         "--role",
+        "header_role",
         type=_Role(["viewer", "operator"]),
         help="Role of users whom the proxy names and --users does not.",
     ),
     click.option(
         "--allowed-host",
+        "allowed_hosts",
         multiple=True,
         metavar="NAME",
         help="Host name to answer to, beside localhost; may be given several times.",
@@ -117,30 +120,25 @@ def _report_unread_settings() -> None:
 
 def _policy(
     *,
-    actions: bool,
-    read_only: bool,
     users: Path | None,
     secret: Path | None,
-    trusted_header: str | None,
-    trusted_proxy: Sequence[str],
-    role: Any,
-    allowed_host: Sequence[str],
+    trusted_proxies: Sequence[str],
+    allowed_hosts: Sequence[str],
     url_prefix: str,
+    **choices: Any,
 ) -> "AccessPolicy":
     from distq.dashboard.access_policy import AccessPolicy
     from distq.dashboard.proxies import parse_network
     from distq.dashboard.users import Users
 
+    if secret is not None:
+        choices["secret"] = _read(secret)
     return AccessPolicy(
-        actions=actions,
-        read_only=read_only,
         users=None if users is None else Users(users),
-        trusted_header=trusted_header,
-        trusted_proxies=[parse_network(text) for text in trusted_proxy],
-        header_role=role,
-        allowed_hosts=frozenset(map(str.lower, allowed_host)),
+        trusted_proxies=[parse_network(text) for text in trusted_proxies],
+        allowed_hosts=frozenset(map(str.lower, allowed_hosts)),
         url_prefix=url_prefix.rstrip("/"),
-        **({} if secret is None else {"secret": _read(secret)}),
+        **choices,
     )
 
 

@@ -55,16 +55,25 @@ def items(
         found = islice(inspector.each_item(queue, **chosen), min(offset, sys.maxsize), None)
     else:
         found = iter(inspector.items(queue, limit=limit, offset=offset, **chosen))
-    tally = _Tally(found, None if all_items else limit)
     if as_json:
-        for item in tally:
+        for item in found:
             print_json(item)
         return
     now = inspector.now()
-    rows = (item_row(item, now) for item in tally)
-    if (first := next(rows, None)) is not None:
-        print_table(ITEM_COLUMNS, chain([first], rows))
-    note(tally.summary())
+    count, any_dirty = 0, False
+
+    def rows() -> Iterator[list[str]]:
+        nonlocal count, any_dirty
+        for item in found:
+            count += 1
+            any_dirty |= item.dirty
+            yield item_row(item, now)
+
+    if (first := next(left := rows(), None)) is not None:
+        print_table(ITEM_COLUMNS, chain([first], left))
+    again = " (* = added again meanwhile)" if any_dirty else ""
+    more = "; there may be more: --limit, --offset, --all" if count == limit and not all_items else ""
+    note(f"{counted(count, 'item')}{again}{more}")
 
 
 def item_row(item: "ItemInfo", now: float) -> list[str]:
@@ -79,29 +88,6 @@ def item_row(item: "ItemInfo", now: float) -> list[str]:
         item.worker or "-",
         f"parked: {item.last_error}" if item.reason == "parked" else item.last_error or "",
     ]
-
-
-class _Tally:
-    """Passes items on as they come, and counts them."""
-
-    def __init__(self, items: "Iterator[ItemInfo]", limit: int | None) -> None:
-        self._items = items
-        self._limit = limit
-        self._count = 0
-        self._any_dirty = False
-
-    def __iter__(self) -> "Iterator[ItemInfo]":
-        for item in self._items:
-            self._count += 1
-            self._any_dirty |= item.dirty
-            yield item
-
-    def summary(self) -> str:
-        """Return how many there were, and how to see more."""
-        text = counted(self._count, "item")
-        if self._any_dirty:
-            text += " (* = added again meanwhile)"
-        return f"{text}; there may be more: --limit, --offset, --all" if self._count == self._limit else text
 
 
 def existing_item(inspector: "Inspector", queue: str, key: str) -> "ItemInfo":

@@ -11,16 +11,18 @@ import shutil
 import sys
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import cache
 from itertools import islice
-from typing import Any, get_args, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import click
 
 from distq.wording import age, rfc3339
+
+Record = TypeVar("Record")
 
 NOTE_TIME = 0.3
 """Seconds that stderr gets to take a note."""
@@ -67,10 +69,18 @@ def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         is_first = False
 
 
-def print_records(records: Iterable[Mapping[str, str]]) -> None:
-    """Print a table of records, each with the same cells by their headers; there is at least one."""
-    rows = list(records)
-    print_table(list(rows[0]), [list(row.values()) for row in rows])
+def print_found(
+    found: Sequence[Record], row: Callable[[Record], Mapping[str, str]], as_json: bool, *, none: str
+) -> None:
+    """Print records for a program; or for people a table of their rows, by headers, or a note of none."""
+    if as_json:
+        for record in found:
+            print_json(record)
+    elif found:
+        rows = [row(record) for record in found]
+        print_table(list(rows[0]), [list(each.values()) for each in rows])
+    else:
+        note(none)
 
 
 def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from distq.cli.options import command, with_settings
-from distq.cli.output import note, print_json, print_records, since
+from distq.cli.output import print_found, since
 from distq.cli.queue_access import exit_if_broken, inspector_of, with_optional_queue
 from distq.config import Settings
 from distq.wording import age
@@ -41,15 +41,11 @@ def _print(
 ) -> None:
     """Print the records of all queues as a table or as JSON; exit 1 where a queue could not be read."""
     records = [record for found in view.queues for record in records_of(found)]
-    rows = [row(record, view.now) for record in records]
-    if as_json:
-        for record in records:
-            print_json(record)
-    elif rows:
-        print_records(rows)
-    exit_if_broken([found.info for found in view.queues])
-    if not rows and not as_json:
-        note(none)
+    infos = [found.info for found in view.queues]
+    if not records:
+        exit_if_broken(infos)
+    print_found(records, lambda record: row(record, view.now), as_json, none=none)
+    exit_if_broken(infos)
 
 
 def _worker_row(worker: "WorkerInfo", now: float) -> dict[str, str]:

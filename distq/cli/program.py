@@ -34,6 +34,8 @@ from distq.cli.top import top
 from distq.errors import DistqError, LeaseLost, NoSlotLeft, Stalled, Unsettled
 
 UNSETTLED, NO_SLOT_LEFT, INTERRUPTED = 3, 4, 130
+_STATUSES = {LeaseLost: 1, Unsettled: UNSETTLED, NoSlotLeft: NO_SLOT_LEFT, Stalled: NO_SLOT_LEFT}
+"""Of all other errors it is 2."""
 
 _WHOLE = 200
 """Letters that a sentence of the help may have."""
@@ -94,14 +96,8 @@ class CommandGroup(click.Group):
             return _fail(error.format_message(), error.exit_code)
         except click.Abort:
             return INTERRUPTED
-        except LeaseLost as error:
-            return _fail(str(error), 1)
-        except Unsettled as error:
-            return _fail(str(error), UNSETTLED)
-        except (NoSlotLeft, Stalled) as error:
-            return _fail(str(error), NO_SLOT_LEFT)
         except DistqError as error:
-            return _fail(str(error), 2)
+            return _fail(str(error), _STATUSES.get(type(error), 2))
         return status if isinstance(status, int) else 0
 
 

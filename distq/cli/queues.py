@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from distq.cli.options import Seconds, command, with_settings
-from distq.cli.output import note, print_json, print_records, print_table, since
+from distq.cli.output import note, print_found, print_json, print_table, since
 from distq.cli.past import print_history
 from distq.cli.queue_access import (
     existing_queue,
@@ -26,18 +26,8 @@ if TYPE_CHECKING:
 LONGEST_INTERVAL = 86400.0
 """Seconds between two looks at most; the system's sleep has an end, too."""
 
-QUEUE_COLUMNS = [
-    "QUEUE",
-    "READY",
-    "DELAYED",
-    "PROCESSING",
-    "DIRTY",
-    "DEAD",
-    "FAILING",
-    "OLDEST",
-    "DONE/S",
-    "WORKERS",
-]
+_COUNTS = ["READY", "DELAYED", "PROCESSING", "DIRTY", "DEAD", "FAILING"]
+QUEUE_COLUMNS = ["QUEUE", *_COUNTS, "OLDEST", "DONE/S", "WORKERS"]
 
 
 @command("distq queues --watch")
@@ -103,10 +93,9 @@ def queue_row(info: "QueueInfo", now: float) -> list[str]:
     """Return a queue as a row of the table; the last cell, without a title, has its special conditions."""
     if info.broken is not None:
         return [info.name, *["-"] * (len(QUEUE_COLUMNS) - 1), f"cannot be read: {info.broken}"]
-    counts = (info.ready, info.delayed, info.processing, info.dirty, info.dead, info.failing)
     return [
         info.name,
-        *map(str, counts),
+        *(str(getattr(info, count.lower())) for count in _COUNTS),
         since(info.oldest_ready, now),
         f"{info.done_per_second:.1f}",
         str(info.workers),
@@ -128,19 +117,11 @@ def _special(info: "QueueInfo", now: float) -> Iterator[str]:
 
 def _print_flows(inspector: "Inspector", queues: Sequence[str], *, as_json: bool) -> None:
     """Print the flows of queues, as a table with notes of what it leaves out, or as a JSON object each."""
-    looks = [inspector.flows(queue) for queue in queues]
-    if as_json:
-        for look in looks:
-            for flow in look.flows:
-                print_json(flow)
-        return
-    now = inspector.now()
-    rows = [_flow_row(flow, now) for look in looks for flow in look.flows]
-    if rows:
-        print_records(rows)
-    else:
-        note("no item waits, and none was claimed in the last minutes")
-    for look in looks:
+    looks, now = [inspector.flows(queue) for queue in queues], inspector.now()
+    found = [flow for look in looks for flow in look.flows]
+    none = "no item waits, and none was claimed in the last minutes"
+    print_found(found, lambda flow: _flow_row(flow, now), as_json, none=none)
+    for look in [] if as_json else looks:
         if look.is_sample:
             note(f"{look.queue}: estimated from {look.looked_at} of {look.ready} ready items")
         if look.left_out:
