@@ -184,10 +184,8 @@ class Inspector:
         store = self._store(queue)
         if match == "*" and not failing:
             return run(self._redis, reading.page(store, [state] if state else STATES, offset, limit))
-        first, behind = min(offset, sys.maxsize), min(offset + limit, sys.maxsize)
-        return list(
-            islice(reading.scan_items(self._redis, store, state, match, failing=failing), first, behind)
-        )
+        found = reading.scan_items(self._redis, store, state, match, failing=failing)
+        return list(islice(found, min(offset, sys.maxsize), min(offset + limit, sys.maxsize)))
 
     def each_item(
         self, queue: str, *, state: Listing | None = None, match: str = "*", failing: bool = False

@@ -141,9 +141,11 @@ def _revive_dead_after(store: QueueStore) -> Read[float | None]:
     return min((seconds for seconds in periods if seconds), default=None)
 
 
-def page(store: QueueStore, states: Sequence[str], offset: int, limit: int) -> Read[list[ItemInfo]]:
+def page(
+    store: QueueStore, states: Sequence[str], offset: int, limit: int, *, last_first: bool = False
+) -> Read[list[ItemInfo]]:
     """Describe the items at ranks ``offset`` to ``offset + limit`` of the states, one after another."""
-    members = yield from queue_reads.page(store, states, offset, limit)
+    members = yield from queue_reads.page(store, states, offset, limit, last_first=last_first)
     return (yield from item_infos(store, members))
 
 

@@ -177,8 +177,13 @@ def _whole_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView
         "workers": reading.worker_infos(store),
         "streams": reading.stream_infos(store, now),
     }
-    if wanted.rows:
-        parts["found"] = _search(store, wanted.rows) if wanted.rows.is_search else _page(store, wanted.rows)
+    rows = wanted.rows
+    if rows and rows.is_search:
+        parts["found"] = _search(store, rows)
+    elif rows:
+        parts["items"] = reading.page(
+            store, [rows.state], rows.offset, rows.limit, last_first=rows.last_first
+        )
     if wanted.past:
         seconds, every = wanted.past
         parts["past"] = past.samples(store, now - seconds, now, every)
@@ -208,13 +213,6 @@ def _whole_view(store: QueueStore, now: float, wanted: Wanted) -> Read[QueueView
 def _calls(store: QueueStore) -> Read[list[trace.TracedCall]]:
     (entries,) = yield store.commands(("XREVRANGE", "trace", "+", "-", "COUNT", TIMELINE_CALLS))
     return [trace.TracedCall.parse(entry_id, fields[1]) for entry_id, fields in reversed(entries)]
-
-
-def _page(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]]:
-    members = yield from queue_reads.page(
-        store, [rows.state], rows.offset, rows.limit, last_first=rows.last_first
-    )
-    return (yield from reading.item_infos(store, members)), "", 0
 
 
 def _search(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, int]]:

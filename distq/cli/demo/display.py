@@ -37,30 +37,26 @@ class Row:
 HEADERS = ("time", "leader", "ready", "delayed", "processing", "dead", "done/s", "failed/s")
 
 
-class JsonLines:
+class _JsonLines:
     """One object a row or event."""
 
     def row(self, row: Row) -> None:
-        """Print the row."""
         print_json(asdict(row))
 
     def event(self, time: float, text: str) -> None:
-        """Print what happened."""
         print_json({"time": time, "event": text})
 
 
-class TextLines:
+class _TextLines:
     """One line a row or event, under one header."""
 
     def __init__(self) -> None:
         self._print(HEADERS)
 
     def row(self, row: Row) -> None:
-        """Print the row."""
         self._print(row.cells())
 
     def event(self, time: float, text: str) -> None:
-        """Print what happened."""
         click.echo(f"{_time(time):>4}  {text}")
         sys.stdout.flush()
 
@@ -71,7 +67,7 @@ class TextLines:
         sys.stdout.flush()
 
 
-class LiveTable:
+class _LiveTable:
     """The newest rows and events in a table that is drawn in place."""
 
     def __init__(self) -> None:
@@ -79,7 +75,6 @@ class LiveTable:
         self.live = Live(self._table(), refresh_per_second=4)
 
     def row(self, row: Row) -> None:
-        """Add the row."""
         self._rows.append(row.cells())
         self.live.update(self._table())
 
@@ -98,20 +93,20 @@ class LiveTable:
         return table
 
 
-Display = JsonLines | TextLines | LiveTable
+Display = _JsonLines | _TextLines | _LiveTable
 
 
 @contextmanager
 def open_display(*, as_json: bool) -> Iterator[Display]:
     """Choose the display that suits where the output goes."""
     if as_json:
-        yield JsonLines()
+        yield _JsonLines()
     elif sys.stdout.isatty():
-        table = LiveTable()
+        table = _LiveTable()
         with table.live:
             yield table
     else:
-        yield TextLines()
+        yield _TextLines()
 
 
 def _time(seconds: float) -> str:
