@@ -3,13 +3,13 @@
 import asyncio
 import contextvars
 import functools
-import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
+
+from distq.forks import begin_after_fork
 
 IDLE_SECONDS = 10.0
 """Seconds without a call after which a thread ends."""
@@ -27,10 +27,10 @@ class AwaitedCalls:
     def __init__(self, most: int, name: str) -> None:
         self._most = most
         self._name = name
-        self._begin()
-        _all.add(self)
+        self.begin()
+        begin_after_fork(self)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Start from nothing; also in the child of a fork: a thread of the parent may have held the lock."""
         self._lock = threading.Lock()
         self._threads: CallThreads | None = None
@@ -50,17 +50,6 @@ class AwaitedCalls:
             threads, self._threads = self._threads, None
         if threads is not None:
             await asyncio.wrap_future(threads.close_later())
-
-
-_all: "weakref.WeakSet[AwaitedCalls]" = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for calls in list(_all):
-        calls._begin()  # noqa: SLF001  # this module's own
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)
 
 
 class CallThreads:

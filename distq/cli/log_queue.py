@@ -10,12 +10,12 @@ import queue
 import select
 import sys
 import threading
-import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from logging.handlers import QueueHandler, QueueListener
 from typing import Any, TextIO
 
+from distq.forks import begin_after_fork
 from distq.wording import counted
 
 WAITING_BYTES = 4 * 1024 * 1024
@@ -49,7 +49,7 @@ class LogQueue(QueueHandler):
         self._write = _writer_to(sys.stderr if stream is None else stream)
         self._counted = self._reported = 0
         self.begin()
-        _queues.add(self)
+        begin_after_fork(self)
 
     def begin(self) -> None:
         """Begin with an empty queue and a thread that writes."""
@@ -173,14 +173,3 @@ def _write_to(stream: TextIO, line: str) -> None:
 
 def _cost(line: str) -> int:
     return len(line) + LINE_COST
-
-
-_queues: "weakref.WeakSet[LogQueue]" = weakref.WeakSet()
-
-
-def _begin_all() -> None:
-    for each in list(_queues):
-        each.begin()
-
-
-os.register_at_fork(after_in_child=_begin_all)  # a child has none of the threads

@@ -223,19 +223,16 @@ def of_target(settings: Settings, target: str | None) -> Settings:
 def _show(settings: Settings, as_json: bool) -> None:
     """Print each setting in force: as given, or its default."""
     masked = settings.masked()
+    masked["redis_url"] = masked["redis_url"] or _DEFAULTS["redis_url"]
     if as_json:
-        click.echo(json.dumps({name: _in_force(name, value) for name, value in masked.items()}))
+        click.echo(json.dumps(masked))
         return
     width = max(map(len, masked))
     for setting in fields(settings):
         value = masked[setting.name]
-        default = "  (default)" if value == setting.default else ""
-        shown = _in_force(setting.name, value) if value is not None else _DEFAULTS.get(setting.name, "-")
+        shown = _DEFAULTS.get(setting.name, "-") if value is None else value
+        default = "  (default)" if getattr(settings, setting.name) == setting.default else ""
         click.echo(f"{setting.name:<{width}}  {'-' if shown == '' else shown}{default}")
-
-
-def _in_force(name: str, value: Any) -> Any:
-    return _DEFAULTS["redis_url"] if name == "redis_url" and value is None else value
 
 
 @contextmanager

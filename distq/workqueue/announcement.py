@@ -1,22 +1,21 @@
 """Waiting for announcements of other threads, by a clock that a test may replace."""
 
 import math
-import os
 import threading
-import weakref
 from collections.abc import Callable
 
 from distq.clock import Clock
+from distq.forks import begin_after_fork
 
 
 class Announcement:
     """Wakes all threads that wait for a predicate: first change the state it reads, then ``announce``."""
 
     def __init__(self) -> None:
-        self._begin()
-        _announcements.add(self)
+        self.begin()
+        begin_after_fork(self)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Start from nothing; also in the child of a fork: a thread of the parent may have held the lock."""
         self._lock = threading.RLock()  # within it the garbage collector may end a loop over listen
         self._waiting: list[threading.Event] = []
@@ -43,14 +42,3 @@ class Announcement:
         with self._lock:
             for changed in self._waiting:
                 changed.set()
-
-
-_announcements: "weakref.WeakSet[Announcement]" = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for announcement in list(_announcements):
-        announcement._begin()  # noqa: SLF001  # this module's own
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,14 +1,13 @@
 """Adds that wait a few milliseconds, so that many of them travel together."""
 
 import logging
-import os
 import threading
-import weakref
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
 from distq.errors import QueueFull
+from distq.forks import begin_after_fork
 from distq.redisio.keys import validate_key
 from distq.redisio.limits import BUFFERED_LIMIT
 from distq.redisio.scores import validate_priority
@@ -32,10 +31,10 @@ class BufferedAdds:
         self._add = add
         self._max_delay = max_delay
         self._is_closed = False
-        self._begin()
-        _all.add(self)
+        self.begin()
+        begin_after_fork(self)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Start with nothing; also in the child of a fork: the parent sends what it has buffered."""
         # No lock: an interrupt within ``add`` must not leave one held.
         self._buffered = deque[tuple[str, int]]()
@@ -142,14 +141,3 @@ class BufferedAdds:
                 _logger.warning("queue %s: %d buffered adds wait: %s", self._name, len(self), error)
                 self._closing.wait(_OUTAGE_PAUSE)
                 self._wakes.put(None)
-
-
-_all: "weakref.WeakSet[BufferedAdds]" = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for adds in list(_all):
-        adds._begin()  # noqa: SLF001  # this module's own
-
-
-os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -116,36 +116,30 @@ class Top:
             self._answer(question, yes=key in {"y", "Y"})
             return True
         self._message = ""
-        keys: dict[str, Callable[[], None]] = {
-            "up": lambda: self._page.choose(-1),
-            "k": lambda: self._page.choose(-1),
-            "down": lambda: self._page.choose(1),
-            "j": lambda: self._page.choose(1),
-            "right": self._open,
-            "left": self._back,
-            "tab": self._next_state,
-            "s": self._page.sort,
-            "o": self._turn_round,
-            "p": self._ask_to_pause,
-            "r": lambda: self._ask_to_repair("requeue"),
-            "d": lambda: self._ask_to_repair("delete"),
-        }
-        keys.get(key, lambda: None)()
-        return key != "q"
-
-    def _open(self) -> None:
-        if self._item_page is None and self._queues.chosen:
-            self._item_page = self._open_queue(self._queues.chosen)
-
-    def _back(self) -> None:
-        self._item_page = None
-
-    def _next_state(self) -> None:
-        if self._item_page is not None:
-            self._item_page.next_state()
-
-    def _turn_round(self) -> None:
-        self._page.backwards = not self._page.backwards
+        match key:
+            case "q":
+                return False
+            case "up" | "k":
+                self._page.choose(-1)
+            case "down" | "j":
+                self._page.choose(1)
+            case "right" if self._item_page is None and self._queues.chosen:
+                self._item_page = self._open_queue(self._queues.chosen)
+            case "left":
+                self._item_page = None
+            case "tab" if self._item_page is not None:
+                self._item_page.next_state()
+            case "s":
+                self._page.sort()
+            case "o":
+                self._page.backwards = not self._page.backwards
+            case "p":
+                self._ask_to_pause()
+            case "r":
+                self._ask_to_repair("requeue")
+            case "d":
+                self._ask_to_repair("delete")
+        return True
 
     # Repairs: each is asked for first
 
