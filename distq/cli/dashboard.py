@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from distq.cli.options import FILE, command, with_parameters, with_settings
+from distq.cli.options import FILE, command, with_settings
 from distq.cli.queue_access import inspector_of
 from distq.config import Settings
 from distq.errors import ConfigError
@@ -47,53 +47,46 @@ class _Role(click.Choice[str]):
         return super().convert(current, param, ctx)
 
 
-_with_policy = with_parameters(
-    click.option("--bind", default="127.0.0.1:9181", show_default=True, metavar="ADDRESS[:PORT]"),
-    click.option("--actions", is_flag=True, help="Without a login: allow repairs."),
-    click.option("--read-only", is_flag=True, help="Refuse all repairs, for every role."),
-    click.option(
-        "--users", type=FILE, help="Users: lines of name:role:hash; the role is viewer or operator."
-    ),
-    click.option(
-        "--hash-password",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_hash_a_password,
-        help="Ask for a password, or read it from stdin; print its hash and exit.",
-    ),
-    click.option("--secret", type=FILE, help="Key that signs logins; without it a restart ends them."),
-    click.option(
-        "--trusted-header",
-        metavar="NAME",
-        help="Header in which a proxy names the user, such as X-Forwarded-User.",
-    ),
-    click.option(
-        "--trusted-proxy",
-        "trusted_proxies",
-        multiple=True,
-        metavar="NETWORK",
-        help="Addresses of trusted proxies, such as 10.0.0.0/8; may be given several times.",
-    ),
-    click.option(
-        "--role",
-        "header_role",
-        type=_Role(["viewer", "operator"]),
-        help="Role of users whom the proxy names and --users does not.",
-    ),
-    click.option(
-        "--allowed-host",
-        "allowed_hosts",
-        multiple=True,
-        metavar="NAME",
-        help="Host name to answer to, beside localhost; may be given several times.",
-    ),
-    click.option("--url-prefix", default="", metavar="PATH", help="Prefix of all URLs, such as /distq."),
-)
-
-
 @command("distq dashboard --bind 127.0.0.1:8080")
-@_with_policy
+@click.option("--bind", default="127.0.0.1:9181", show_default=True, metavar="ADDRESS[:PORT]")
+@click.option("--actions", is_flag=True, help="Without a login: allow repairs.")
+@click.option("--read-only", is_flag=True, help="Refuse all repairs, for every role.")
+@click.option("--users", type=FILE, help="Users: lines of name:role:hash; the role is viewer or operator.")
+@click.option(
+    "--hash-password",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_hash_a_password,
+    help="Ask for a password, or read it from stdin; print its hash and exit.",
+)
+@click.option("--secret", type=FILE, help="Key that signs logins; without it a restart ends them.")
+@click.option(
+    "--trusted-header",
+    metavar="NAME",
+    help="Header in which a proxy names the user, such as X-Forwarded-User.",
+)
+@click.option(
+    "--trusted-proxy",
+    "trusted_proxies",
+    multiple=True,
+    metavar="NETWORK",
+    help="Addresses of trusted proxies, such as 10.0.0.0/8; may be given several times.",
+)
+@click.option(
+    "--role",
+    "header_role",
+    type=_Role(["viewer", "operator"]),
+    help="Role of users whom the proxy names and --users does not.",
+)
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="Host name to answer to, beside localhost; may be given several times.",
+)
+@click.option("--url-prefix", default="", metavar="PATH", help="Prefix of all URLs, such as /distq.")
 @with_settings()
 def dashboard(*, settings: Settings, as_json: bool, bind: str, **choices: Any) -> None:  # noqa: ARG001 - of all commands
     """Serve queues, items and workers as web pages, for this machine alone or with a login."""

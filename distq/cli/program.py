@@ -109,7 +109,7 @@ def run_program() -> None:
     except SystemExit as end:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # a second one is to end nothing that ends already
-        cut = threading.Timer(EXIT_TIME, _leave, [end.code])
+        cut = threading.Timer(EXIT_TIME, os._exit, [end.code])
         cut.daemon = True
         cut.start()
         _flush()  # a full pipe may hold it, until it is cut
@@ -132,10 +132,6 @@ def _flush() -> None:
             lead_nowhere(stream.fileno())
         except ValueError:  # it is closed
             pass
-
-
-def _leave(status: int) -> None:
-    os._exit(status)
 
 
 def _fail(message: str, status: int) -> int:

@@ -8,8 +8,8 @@ from werkzeug.routing import IntegerConverter
 from distq.dashboard import attention, wording
 from distq.dashboard.access_policy import AccessPolicy
 from distq.dashboard.actions import Actions
-from distq.dashboard.attempts import Attempts
-from distq.dashboard.login_pages import KnownBrowsers, LoginPages
+from distq.dashboard.item_id import encoded
+from distq.dashboard.login_pages import LoginPages
 from distq.dashboard.logins import Logins
 from distq.dashboard.pages import WebPages, about
 from distq.dashboard.proxies import Proxies
@@ -17,6 +17,7 @@ from distq.dashboard.rq_urls import RqUrls
 from distq.dashboard.security import protect
 from distq.errors import DistqError, InvalidKey, InvalidQueueName
 from distq.inspector import Inspector
+from distq.wording import age, brief, rfc3339
 
 
 class _ShortNumber(IntegerConverter):
@@ -34,13 +35,14 @@ def create_app(inspector: Inspector, policy: AccessPolicy | None = None) -> Flas
     pages = WebPages(inspector)
     RqUrls(inspector, pages).install(app, rq_dashboard_blueprint)
     app.register_blueprint(pages.blueprint())
-    wording.add_filters(app)
     app.context_processor(about)
     app.jinja_env.globals.update(attention=attention)
+    filters = (age, brief, wording.number, wording.utc, wording.clock, rfc3339)
+    app.jinja_env.filters |= {each.__name__: each for each in filters} | {"encoded_key": encoded}
     protect(app, policy)
     logins = Logins(policy, inspector)
     logins.install(app)
-    LoginPages(policy, logins, Attempts(), KnownBrowsers(app, policy)).install(app)
+    LoginPages(policy, logins).install(app)
     Actions(inspector, logins).install(app)
     app.wsgi_app = Proxies(app.wsgi_app, policy.trusted_proxies, policy.trusted_header)  # type: ignore[method-assign]  # Flask's way
     app.register_error_handler(HTTPException, _http_error)

@@ -4,6 +4,7 @@ A repair of all that match goes on from request to request while its page is ope
 and stop it; the form of the next step carries how far it is.
 """
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal, cast
@@ -11,7 +12,6 @@ from typing import Literal, cast
 from flask import render_template, request
 from flask.typing import ResponseReturnValue
 
-from distq.clock import SYSTEM_CLOCK, Clock
 from distq.dashboard.logins import show_message
 from distq.dashboard.security import way_back
 from distq.dashboard.wording import shortened
@@ -66,10 +66,9 @@ def chosen_by_form(queue: str) -> Chosen:
 class ItemRepairs:
     """Carries out the repairs that forms ask for."""
 
-    def __init__(self, operator: Operator, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(self, operator: Operator) -> None:
         self._operator = operator
         self._inspector = operator.inspector
-        self._clock = clock
 
     def run(self, repair: Repair, queue: str) -> ResponseReturnValue | None:
         """Repair the items of this request's form, or return a page that asks first or goes on."""
@@ -99,10 +98,8 @@ class ItemRepairs:
 
     def _repair_all(self, repair: Repair, chosen: Chosen, before: RepairStep) -> RepairStep:
         """Repair for STEP_SECONDS, after what was done; return what is done then. An error ends it."""
-        until, done = self._clock.monotonic() + STEP_SECONDS, before
-        steps = self._operator.repair_all(
-            repair, chosen, before, pauses=lambda: self._clock.monotonic() >= until
-        )
+        until, done = time.monotonic() + STEP_SECONDS, before
+        steps = self._operator.repair_all(repair, chosen, before, pauses=lambda: time.monotonic() >= until)
         try:
             for step in steps:
                 done = step

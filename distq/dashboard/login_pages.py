@@ -19,62 +19,23 @@ KNOWN_FOR = 90 * 86_400
 """Seconds from the last login in a browser until the browser is unknown again."""
 
 
-class KnownBrowsers:
-    """Browsers that logged in before: each carries a cookie, signed by the dashboard's secret, that says so.
+class LoginPages:
+    """Logs people in by a password, with a limit on wrong ones, and out again.
 
-    It grants no access: it only gives its browser tries for one name that a flood does not use up. With
-    another secret at the next start no browser is known.
+    A browser that logged in before carries a cookie, signed by the dashboard's secret, that says so. It
+    grants no access: it only gives its browser tries for one name that a flood does not use up. With another
+    secret at the next start no browser is known.
     """
 
-    def __init__(self, app: Flask, policy: AccessPolicy) -> None:
-        self._app = app
-        self._policy = policy
-
-    def of(self, name: str) -> str:
-        """Return the id of the browser that asks, if this name logged in there; else "".
-
-        Also "" for a name that is no user any more: many such cookies would allow tries without end, and
-        each try costs a hash.
-        """
-        if self._policy.users is None or self._policy.users.person(name) is None:
-            return ""
-        browser, _, signature = request.cookies.get(self._cookie(), "").partition(".")
-        return browser if hmac.compare_digest(signature.encode(), self._signature(name, browser)) else ""
-
-    def remember(self, answer: Response, name: str) -> None:
-        """Add the cookie to an answer, so that its browser is known for this name."""
-        browser = secrets.token_urlsafe(16)
-        answer.set_cookie(
-            self._cookie(),
-            f"{browser}.{self._signature(name, browser).decode()}",
-            max_age=KNOWN_FOR,
-            path=self._policy.url_prefix or "/",
-            secure=request.is_secure,
-            httponly=True,
-            samesite="Strict",
-        )
-
-    def _cookie(self) -> str:
-        return f"{self._app.session_interface.get_cookie_name(self._app)}_known"
-
-    def _signature(self, name: str, browser: str) -> bytes:
-        text = f"known browser\0{name}\0{browser}"
-        return hmac.new(self._policy.secret, text.encode(), hashlib.sha256).hexdigest().encode()
-
-
-class LoginPages:
-    """Logs people in by a password, with a limit on wrong ones, and out again."""
-
-    def __init__(
-        self, policy: AccessPolicy, logins: Logins, attempts: Attempts, known: KnownBrowsers
-    ) -> None:
+    def __init__(self, policy: AccessPolicy, logins: Logins) -> None:
         self._policy = policy
         self._logins = logins
-        self._attempts = attempts
-        self._known = known
+        self._attempts = Attempts()
+        self._cookie = ""
 
     def install(self, app: Flask) -> None:
         """Serve ``/login`` and ``/logout``."""
+        self._cookie = f"{app.session_interface.get_cookie_name(app)}_known"
         app.add_url_rule("/login", "login", self.log_in, methods=["GET", "POST"])
         app.add_url_rule("/logout", "logout", self.log_out, methods=["POST"])
 
@@ -87,7 +48,7 @@ class LoginPages:
             return redirect(target) if "person" in g else _form(target)
         name, password = request.form.get("name", ""), request.form.get("password", "")
         whose = name if is_name(name) else ""
-        trying = request.remote_addr or "", whose, self._known.of(whose)
+        trying = request.remote_addr or "", whose, self._known_browser(whose)
         if wait := self._attempts.take(*trying):
             answer = make_response(_form(target, f"Too many tries. Wait {math.ceil(wait)} seconds."), 429)
             answer.headers["Retry-After"] = str(math.ceil(wait))
@@ -101,7 +62,7 @@ class LoginPages:
         self._logins.begin(person, self._policy.users.mark(person.name))
         log_action("logged in")
         answer = make_response(redirect(target, 303))
-        self._known.remember(answer, person.name)
+        self._remember_browser(answer, person.name)
         return answer
 
     def log_out(self) -> ResponseReturnValue:
@@ -114,6 +75,33 @@ class LoginPages:
                 503, f"This browser is logged out. A copy of its cookie may stay valid for 12 hours: {error}"
             )
         return redirect(url_for("rq_dashboard.queues_overview"), 303)
+
+    def _known_browser(self, name: str) -> str:
+        """Return the id of the browser that asks, if this name logged in there; else "".
+
+        Also "" for a name that is no user any more: many such cookies would allow tries without end, and
+        each try costs a hash.
+        """
+        if self._policy.users is None or self._policy.users.person(name) is None:
+            return ""
+        browser, _, signature = request.cookies.get(self._cookie, "").partition(".")
+        return browser if hmac.compare_digest(signature.encode(), self._signature(name, browser)) else ""
+
+    def _remember_browser(self, answer: Response, name: str) -> None:
+        browser = secrets.token_urlsafe(16)
+        answer.set_cookie(
+            self._cookie,
+            f"{browser}.{self._signature(name, browser).decode()}",
+            max_age=KNOWN_FOR,
+            path=self._policy.url_prefix or "/",
+            secure=request.is_secure,
+            httponly=True,
+            samesite="Strict",
+        )
+
+    def _signature(self, name: str, browser: str) -> bytes:
+        text = f"known browser\0{name}\0{browser}"
+        return hmac.new(self._policy.secret, text.encode(), hashlib.sha256).hexdigest().encode()
 
 
 def _form(target: str, refusal: str = "") -> str:

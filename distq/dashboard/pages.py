@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeGuard, get_args
 from flask import Blueprint, abort, redirect, render_template, request, url_for
 from flask.typing import ResponseReturnValue
 
-from distq.dashboard import pictures
+from distq.dashboard import charts
 from distq.dashboard.item_id import decoded
 from distq.dns1123 import DNS1123_LABEL, DNS1123_SUBDOMAIN
 from distq.inspector import (
@@ -72,16 +72,16 @@ class WebPages:
 
     def queues(self) -> ResponseReturnValue:
         """Show all queues in numbers."""
-        return self._render_some("queues", Wanted(past=(3600.0, 60.0)), tab="Queues", pictures=pictures)
+        return self._render_some("queues", Wanted(past=(3600.0, 60.0)), tab="Queues", pictures=charts)
 
     def queue(self, queue: str) -> ResponseReturnValue:
         """Show one queue: its numbers, pictures and errors, and a page of its items."""
         rows, page = _rows()
         time_range = request.args.get("past", "hour")
-        if time_range not in pictures.TIME_RANGES:
+        if time_range not in charts.TIME_RANGES:
             abort(404, "no such time range.")
         view = self._inspector.view(
-            queue, Wanted(rows=rows, errors=True, flows=True, past=pictures.TIME_RANGES[time_range])
+            queue, Wanted(rows=rows, errors=True, flows=True, past=charts.TIME_RANGES[time_range])
         )
         found = _only(view, queue)
         total = getattr(found.info, rows.state)
@@ -101,9 +101,9 @@ class WebPages:
             rows=rows,
             total=total,
             pages=_pages(page, last),
-            pictures=pictures.of_queue(found, view.now, pictures.TIME_RANGES[time_range][1]),
+            pictures=charts.of_queue(found, view.now, charts.TIME_RANGES[time_range][1]),
             time_range=time_range,
-            time_ranges=pictures.TIME_RANGES,
+            time_ranges=charts.TIME_RANGES,
             orders=ORDERS,
             leader=next((stream.leader for stream in found.streams if stream.gone_since is None), None),
             errors_shown=ERRORS_SHOWN,
@@ -127,7 +127,7 @@ class WebPages:
             namespace=namespace,
             kubectl=kubectl_get(found.resource, key),
             timeline=[event for event in found.events if event.key == key][-EVENTS_SHOWN:],
-            claims=pictures.claims(found.events, key, view.now),
+            claims=charts.claims(found.events, key, view.now),
         )
 
     def failing(self) -> ResponseReturnValue:

@@ -2,11 +2,6 @@
 
 from datetime import UTC, datetime
 
-from flask import Flask
-
-from distq.dashboard.item_id import encoded
-from distq.wording import age, brief, rfc3339
-
 _SHOWN = 80
 
 
@@ -28,19 +23,6 @@ def utc(moment: float) -> str:
 def clock(moment: float) -> str:
     """Return the time of day of a moment, UTC, to the millisecond."""
     return _time(moment).isoformat(timespec="milliseconds")[11:23]
-
-
-def add_filters(app: Flask) -> None:
-    """Give these to templates as filters."""
-    app.jinja_env.filters |= {
-        "age": age,
-        "brief": brief,
-        "number": number,
-        "utc": utc,
-        "clock": clock,
-        "rfc3339": rfc3339,
-        "encoded_key": encoded,
-    }
 
 
 def _time(moment: float) -> datetime:

@@ -130,9 +130,10 @@ class _Timeline:
         leader = words_of(about.get("leader"))
         by = f" by {resource} {_position(shown(inputs['new']))}" + (f" of {leader}" if leader else "")
         if answer != "OK":
-            yield _TimelineEntry(
-                None, "queue", f"commit{by} refused: {_refusal(answer, shown(entry.reply[1]))}"
-            )
+            there = shown(entry.reply[1])
+            known = {"TOO_LARGE": "too many index values for one step", "FENCED": f"epoch {there} leads"}
+            why = known.get(answer, f"its stream is {_position(there)}")
+            yield _TimelineEntry(None, "queue", f"commit{by} refused: {why}")
             return
         for item in inputs["rest"][: int(inputs["n_items"])]:
             if self._is_passed_over(item):
@@ -221,12 +222,6 @@ def _position(position: str) -> str:
     if checkpoint in {"", MARK}:
         return "in a list"
     return f"at {position}" if position == checkpoint else f"after {checkpoint}"
-
-
-def _refusal(answer: str, there: str) -> str:
-    if answer == "TOO_LARGE":
-        return "too many index values for one step"
-    return f"epoch {there} leads" if answer == "FENCED" else f"its stream is {_position(there)}"
 
 
 def _end(entry: TracedCall, outcome: str, fence: int | None, state: bytes, text: bytes) -> str:

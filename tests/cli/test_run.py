@@ -1,6 +1,7 @@
 """Running controllers: signals and exit statuses, log lines, and the check before it."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -192,7 +193,7 @@ def _grant(client: Client, namespace: str, lease_verbs: Sequence[str]) -> None:
 def test_a_program_that_calls_a_command_lives_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the command line as a program of its own is ended, even if a thread still hangs in it."""
     ended: list[int] = []
-    monkeypatch.setattr(program, "_leave", ended.append)
+    monkeypatch.setattr(os, "_exit", ended.append)
     monkeypatch.setattr(program, "EXIT_TIME", 0.0)
     before = set(threading.enumerate())
     assert CliRunner().invoke(program.main, ["--version"]).exit_code == 0

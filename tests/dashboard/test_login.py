@@ -52,7 +52,7 @@ def redis_url() -> Iterator[str]:
 @pytest.fixture
 def app(users: Path, redis_url: str, monkeypatch: pytest.MonkeyPatch) -> Flask:
     """Make a dashboard that asks for a login; for its bounds of tries no time passes."""
-    monkeypatch.setattr("distq.dashboard.app.Attempts", partial(Attempts, FakeClock()))
+    monkeypatch.setattr("distq.dashboard.login_pages.Attempts", partial(Attempts, FakeClock()))
     return create_app(Inspector(redis_url), AccessPolicy(users=Users(users)))
 
 

@@ -1,7 +1,7 @@
 """An installation: one target's processes, under one name, in one namespace."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +118,3 @@ class Installation:
     def labels(self, component: str) -> dict[str, str]:
         """Return what selects the pods of a component."""
         return {NAME: self.name, COMPONENT: component}
-
-    def every_pod(self) -> Mapping[str, str]:
-        """Return what selects the pods of all components."""
-        return {NAME: self.name}

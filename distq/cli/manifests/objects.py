@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from distq.cli.manifests.installation import COMPONENT, HTTP_PORT, Installation, Manifest, Object
+from distq.cli.manifests.installation import COMPONENT, HTTP_PORT, NAME, Installation, Manifest, Object
 from distq.cli.manifests.roles import Plural, Rights, guess_plural, informer_rights, worker_rights
 from distq.errors import ConfigError
 from distq.metrics import DEPTH
@@ -138,7 +138,7 @@ def _policies(installation: Installation) -> Iterator[Manifest]:
 
 def _pods(installation: Installation, components: Sequence[str]) -> Object:
     one_of = {"key": COMPONENT, "operator": "In", "values": list(components)}
-    return {"matchLabels": installation.every_pod(), "matchExpressions": [one_of]}
+    return {"matchLabels": {NAME: installation.name}, "matchExpressions": [one_of]}
 
 
 def _variables(given: Mapping[str, str]) -> list[Object] | None:
@@ -151,7 +151,7 @@ def _manifest(installation: Installation, template: str, component: str, **value
         "namespace": installation.namespace,
         "metadata": installation.metadata(component),
         "labels": installation.labels(component),
-        "every_pod": installation.every_pod(),
+        "every_pod": {NAME: installation.name},
     }
     found = _templates()[template]
     return Manifest(_filled(found["object"], values), _filled(found.get("comment", ""), values))
