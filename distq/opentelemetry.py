@@ -163,8 +163,6 @@ class _Collections:
 
 
 class _Instruments:
-    """The instruments of all metrics in one provider."""
-
     def __init__(self, provider: MeterProvider) -> None:
         self._meter = provider.get_meter(_SCOPE)
         self._lock = threading.Lock()
@@ -208,7 +206,6 @@ _making = threading.Lock()
 
 
 def _instruments_in(provider: MeterProvider) -> _Instruments:
-    """Return the instruments of a provider, made at their first use."""
     with _making:
         if provider not in _all_instruments:
             _all_instruments[provider] = _Instruments(provider)

@@ -94,8 +94,6 @@ class _Histogram:
 
 
 class _MetricStore(Collector):
-    """All metrics of one registry."""
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._declared = set[Metric]()

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from distq.cli.options import Seconds, command, with_settings
-from distq.cli.output import note, print_json, print_table
-from distq.cli.progress import Progress
+from distq.cli.output import Progress, note, print_json, print_table
 from distq.cli.signals import leave_on_signals
 from distq.config import Settings
 from distq.errors import DistqError, Empty, RedisUnavailable

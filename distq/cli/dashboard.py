@@ -22,7 +22,6 @@ _logger = logging.getLogger("distq.dashboard")
 
 
 def _hash_a_password(context: click.Context, parameter: click.Parameter, asked: bool) -> None:  # noqa: ARG001 - click's
-    """Print the hash of a password for a users file, and exit."""
     if not asked or context.resilient_parsing:
         return
     from distq.dashboard.users import hash_password

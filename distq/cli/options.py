@@ -221,7 +221,6 @@ def of_target(settings: Settings, target: str | None) -> Settings:
 
 
 def _show(settings: Settings, as_json: bool) -> None:
-    """Print each setting in force: as given, or its default."""
     masked = settings.masked()
     masked["redis_url"] = masked["redis_url"] or _DEFAULTS["redis_url"]
     if as_json:

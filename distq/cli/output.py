@@ -1,7 +1,7 @@
 """Output of commands: tables for people, one JSON object a line for programs.
 
-Results go to stdout, notes to stderr. Keys and errors come from anywhere, so control characters
-in them are escaped before a terminal sees them.
+Results go to stdout; notes, progress and questions to stderr. Keys and errors come from anywhere, so control
+characters in them are escaped before a terminal sees them.
 """
 
 import errno
@@ -10,22 +10,32 @@ import os
 import shutil
 import sys
 import threading
+import time
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields
 from functools import cache
 from itertools import islice
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, Self, TypeVar, get_args, get_type_hints
 
 import click
 
+from distq.errors import ConfigError
 from distq.wording import age, rfc3339
 
 Record = TypeVar("Record")
 
 NOTE_TIME = 0.3
 """Seconds that stderr gets to take a note."""
+
+POLL_INTERVAL = 0.2
+"""Seconds between two looks at what is waited for."""
+
+REPEAT_EVERY = 10.0
+"""Seconds after which the same text is printed again where stderr is no terminal."""
+
+_BAR = 20
 
 _NUMBERS = {"READY", "DELAYED", "PROCESSING", "DIRTY", "DEAD", "FAILING", "OLDEST", "DONE/S", "WORKERS"}
 _NUMBERS |= {"PRIORITY", "FAILURES", "PID", "UP", "HEARTBEAT", "DONE", "FAILED", "LAG"}
@@ -172,6 +182,52 @@ def note(text: str) -> None:
 def _print_note(text: str) -> None:
     with suppress(OSError):  # its reader went away, or a disk is full
         click.echo(text, err=True)
+
+
+def bar(done: int, total: int) -> str:
+    """Return how much of something is done, as a bar and in numbers."""
+    full = _BAR * done // total if total else _BAR
+    return f"[{'#' * full}{'.' * (_BAR - full)}] {done} of {total}"
+
+
+class Progress:
+    """Prints progress within a block: one line that changes on a terminal, else a line each.
+
+    Where Ctrl-C ends the block, ``on_interrupt`` is printed: what goes on all the same.
+    """
+
+    def __init__(self, on_interrupt: str = "") -> None:
+        self._on_interrupt = on_interrupt
+        self._on_terminal = sys.stderr.isatty()
+        self._shown: str | None = None
+        self._at = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._on_terminal and self._shown is not None:
+            click.echo(err=True)
+        if kind is KeyboardInterrupt and self._on_interrupt:
+            note(self._on_interrupt)
+
+    def show(self, text: str) -> None:
+        """Print the text if it is new, or without a terminal after REPEAT_EVERY."""
+        now = time.monotonic()
+        if text == self._shown and (self._on_terminal or now < self._at + REPEAT_EVERY):
+            return
+        self._shown, self._at = text, now
+        click.echo(f"\r{text}   " if self._on_terminal else text, nl=not self._on_terminal, err=True)
+
+
+def confirm(question: str, yes: bool) -> None:
+    """Ask, unless ``yes``; exit 1 for a no. Raises ConfigError without a terminal."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise ConfigError(f"not asked: {question.removesuffix('?')}: no terminal to answer on. Add --yes.")
+    if not click.confirm(question, err=True):
+        raise click.ClickException("nothing changed.")
 
 
 def lead_nowhere(*descriptors: int) -> None:

@@ -86,7 +86,6 @@ def _synced(stream: "StreamInfo") -> str:
 
 
 def _leader(stream: "StreamInfo", now: float) -> str:
-    """Return the leader, or the last one and since when it is gone."""
     name = stream.leader or "-"
     return name if stream.gone_since is None else f"gone {since(stream.gone_since, now)} ({name})"
 

@@ -11,8 +11,7 @@ import click
 
 from distq.cli.audit import operator_of
 from distq.cli.options import Seconds, command, with_settings
-from distq.cli.output import escape, note, print_json, print_result
-from distq.cli.progress import POLL_INTERVAL, Progress, confirm
+from distq.cli.output import POLL_INTERVAL, Progress, confirm, escape, note, print_json, print_result
 from distq.cli.queue_access import NO_QUEUE, inspector_of, require_queue, with_queue
 from distq.config import Settings
 from distq.wording import age, rfc3339

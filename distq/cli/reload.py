@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 from distq.cli.signals import pass_on, status_of
 from distq.wording import counted
@@ -27,6 +26,7 @@ _NOT_SOURCES = {"__pycache__", "node_modules", "site-packages"}
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 _Snapshot = dict[str, tuple[int, int, int]]
+_Signals = queue.SimpleQueue[int]
 _logger = logging.getLogger("distq")
 
 
@@ -40,74 +40,65 @@ def run_with_reload(target: str) -> int:
     watched = _places_of(target)
     names = ", ".join(map(str, watched))
     _logger.info("reload: watching %s in %s", counted(len(_snapshot(watched)), "source file"), names)
-    return _Reloader([word for word in sys.orig_argv if word != "--reload"], watched).run()
+    command = [word for word in sys.orig_argv if word != "--reload"]
+    # Python takes a cached file for the newest if its source was changed in the same second
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    with _received_signals() as signals:
+        while True:
+            seen = _snapshot(watched)
+            child = subprocess.Popen(command, env=environment)
+            asked_to_end = not _until_change(child, watched, seen, signals)
+            if not asked_to_end:
+                child.terminate()
+            asked_to_end |= _until_end(child, signals)
+            if asked_to_end:
+                return status_of(child)
 
 
-class _Reloader:
-    """Keeps a command running in the newest version of its sources."""
-
-    def __init__(self, command: Sequence[str], watched: Sequence[Path]) -> None:
-        self._command = command
-        self._watched = watched
-        self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
-        # Python takes a cached file for the newest if its source was changed in the same second
-        self._environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
-
-    def run(self) -> int:
-        """Run until a signal comes, and return the status with which the last child ended."""
-        with self._receiving_signals():
-            while True:
-                seen = _snapshot(self._watched)
-                child = subprocess.Popen(self._command, env=self._environment)
-                asked_to_end = not self._until_change(child, seen)
-                if not asked_to_end:
-                    child.terminate()
-                asked_to_end |= self._until_end(child)
-                if asked_to_end:
-                    return status_of(child)
-
-    def _until_change(self, child: "subprocess.Popen[bytes]", seen: _Snapshot) -> bool:
-        """Return True once a file has changed and none is being changed, False after a signal."""
-        last, running = seen, True
-        while not self._passed_on_a_signal(child):
-            now = _snapshot(self._watched)
-            if now == last != seen:
-                _logger.info("reload: %s changed; starting anew", _difference(seen, now))
-                return True
-            last = now
-            if running and child.poll() is not None:
-                running = False
-                _logger.warning(
-                    "reload: ended with status %d; starts again at the next change", status_of(child)
-                )
-        return False
-
-    def _until_end(self, child: "subprocess.Popen[bytes]") -> bool:
-        """Wait for the child; return whether a signal came meanwhile."""
-        asked_to_end = False
-        while child.poll() is None:
-            asked_to_end |= self._passed_on_a_signal(child)
-        return asked_to_end
-
-    def _passed_on_a_signal(self, child: "subprocess.Popen[bytes]") -> bool:
-        """Wait a moment for a signal, and give it to the child."""
-        with contextlib.suppress(queue.Empty):
-            pass_on(self._signals.get(timeout=_LOOK_EVERY), child)
+def _until_change(
+    child: "subprocess.Popen[bytes]", watched: Sequence[Path], seen: _Snapshot, signals: _Signals
+) -> bool:
+    """Return True once a file has changed and none is being changed, False after a signal."""
+    last, running = seen, True
+    while not _passed_on_a_signal(child, signals):
+        now = _snapshot(watched)
+        if now == last != seen:
+            _logger.info("reload: %s changed; starting anew", _difference(seen, now))
             return True
-        return False
+        last = now
+        if running and child.poll() is not None:
+            running = False
+            status = status_of(child)
+            _logger.warning("reload: ended with status %d; starts again at the next change", status)
+    return False
 
-    @contextmanager
-    def _receiving_signals(self) -> Iterator[None]:
-        def receive(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
-            self._signals.put(number)
 
-        heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup
-        before = {number: signal.signal(number, receive) for number in heeded}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+def _until_end(child: "subprocess.Popen[bytes]", signals: _Signals) -> bool:
+    """Wait for the child; return whether a signal came meanwhile."""
+    asked_to_end = False
+    while child.poll() is None:
+        asked_to_end |= _passed_on_a_signal(child, signals)
+    return asked_to_end
+
+
+def _passed_on_a_signal(child: "subprocess.Popen[bytes]", signals: _Signals) -> bool:
+    """Wait a moment for a signal, and give it to the child."""
+    with contextlib.suppress(queue.Empty):
+        pass_on(signals.get(timeout=_LOOK_EVERY), child)
+        return True
+    return False
+
+
+@contextmanager
+def _received_signals() -> Iterator[_Signals]:
+    signals: _Signals = queue.SimpleQueue()
+    heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup
+    before = {number: signal.signal(number, lambda number, _: signals.put(number)) for number in heeded}
+    try:
+        yield signals
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _places_of(target: str) -> list[Path]:

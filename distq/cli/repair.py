@@ -15,8 +15,7 @@ from distq.cli.audit import operator_of
 from distq.cli.completion import complete_key
 from distq.cli.items import existing_item, remedy, remedy_of_unmapped
 from distq.cli.options import Seconds, command, with_parameters, with_settings
-from distq.cli.output import escape, note, print_result
-from distq.cli.progress import Progress, bar, confirm
+from distq.cli.output import Progress, bar, confirm, escape, note, print_result
 from distq.cli.queue_access import STATES, inspector_of, with_queue
 from distq.config import Settings
 from distq.errors import DistqError

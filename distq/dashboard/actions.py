@@ -11,7 +11,7 @@ from typing import get_args
 from flask import Flask, abort, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 
-from distq.dashboard.item_repairs import REPAIRABLE, ItemRepairs
+from distq.dashboard.item_repairs import REPAIRABLE, repair_by_form
 from distq.dashboard.logins import Logins, actor, log_action, show_message
 from distq.dashboard.security import here, way_back
 from distq.dashboard.wording import shortened
@@ -29,9 +29,8 @@ class Actions:
         self._inspector = inspector
         self._logins = logins
         self._operator = Operator(inspector, actor, log_action)
-        repairs = ItemRepairs(self._operator)
         self._actions: dict[str, Callable[[str], ResponseReturnValue | None]] = {
-            **{repair: partial(repairs.run, repair) for repair in get_args(Repair)},
+            **{repair: partial(repair_by_form, self._operator, repair) for repair in get_args(Repair)},
             "add": self._add,
             "pause": self._pause,
             "resume": self._resume,

@@ -16,7 +16,7 @@ from distq.dashboard.logins import show_message
 from distq.dashboard.security import way_back
 from distq.dashboard.wording import shortened
 from distq.errors import ConfigError, DistqError
-from distq.inspector import Listing, Repair, RepairStep
+from distq.inspector import Inspector, Listing, Repair, RepairStep
 from distq.inspector.choices import BY_HAND
 from distq.inspector.operator import Chosen, Operator
 from distq.inspector.view import glob_of
@@ -63,70 +63,66 @@ def chosen_by_form(queue: str) -> Chosen:
     )
 
 
-class ItemRepairs:
-    """Carries out the repairs that forms ask for."""
+def repair_by_form(operator: Operator, repair: Repair, queue: str) -> ResponseReturnValue | None:
+    """Repair the items of this request's form, or return a page that asks first or goes on."""
+    chosen = chosen_by_form(queue)
+    done = RepairStep(_number("seen"), _number("changed"), _number("cursor"))
+    if (repair == "delete" or not chosen.keys) and "confirmed" not in request.form:
+        return _ask(operator.inspector, repair, chosen, done)
+    if chosen.keys:
+        done = RepairStep(len(chosen.keys), operator.repair(repair, chosen), None)
+    else:
+        done = _repair_all(operator, repair, chosen, done)
+        if done.cursor is not None:
+            return _ask(operator.inspector, repair, chosen, done)
+    text = _unmapped(operator.inspector, chosen, done) or _outcome(repair, chosen, done)
+    show_message(text, refused=not done.changed)
+    return None
 
-    def __init__(self, operator: Operator) -> None:
-        self._operator = operator
-        self._inspector = operator.inspector
 
-    def run(self, repair: Repair, queue: str) -> ResponseReturnValue | None:
-        """Repair the items of this request's form, or return a page that asks first or goes on."""
-        chosen = chosen_by_form(queue)
-        done = RepairStep(_number("seen"), _number("changed"), _number("cursor"))
-        if (repair == "delete" or not chosen.keys) and "confirmed" not in request.form:
-            return self._ask(repair, chosen, done)
-        if chosen.keys:
-            done = RepairStep(len(chosen.keys), self._operator.repair(repair, chosen), None)
-        else:
-            done = self._repair_all(repair, chosen, done)
-            if done.cursor is not None:
-                return self._ask(repair, chosen, done)
-        text = self._unmapped(chosen, done) or _outcome(repair, chosen, done)
-        show_message(text, refused=not done.changed)
-        return None
+def _unmapped(inspector: Inspector, chosen: Chosen, done: RepairStep) -> str:
+    """Return why the one item that was chosen stays, where its object cannot be mapped; else no text."""
+    if done.changed or len(chosen.keys) != 1:
+        return ""
+    item = inspector.item(chosen.queue, chosen.keys[0])
+    if item is None or item.reason != UNMAPPED:
+        return ""
+    key, remedy = shortened(item.key), _remedy("the object", chosen.queue)
+    return f"Nothing was changed: {key} could not be mapped: {remedy}."
 
-    def _unmapped(self, chosen: Chosen, done: RepairStep) -> str:
-        """Return why the one item that was chosen stays, where its object cannot be mapped; else no text."""
-        if done.changed or len(chosen.keys) != 1:
-            return ""
-        item = self._inspector.item(chosen.queue, chosen.keys[0])
-        if item is None or item.reason != UNMAPPED:
-            return ""
-        key, remedy = shortened(item.key), _remedy("the object", chosen.queue)
-        return f"Nothing was changed: {key} could not be mapped: {remedy}."
 
-    def _repair_all(self, repair: Repair, chosen: Chosen, before: RepairStep) -> RepairStep:
-        """Repair for STEP_SECONDS, after what was done; return what is done then. An error ends it."""
-        until, done = time.monotonic() + STEP_SECONDS, before
-        steps = self._operator.repair_all(repair, chosen, before, pauses=lambda: time.monotonic() >= until)
-        try:
-            for step in steps:
-                done = step
-        except DistqError as error:
-            if not done.chosen:
-                raise
-            show_message(f"It stopped: {error}", refused=True)
-            return replace(done, cursor=None)
-        return done
+def _repair_all(operator: Operator, repair: Repair, chosen: Chosen, before: RepairStep) -> RepairStep:
+    """Repair for STEP_SECONDS, after what was done; return what is done then. An error ends it."""
+    until, done = time.monotonic() + STEP_SECONDS, before
+    steps = operator.repair_all(repair, chosen, before, pauses=lambda: time.monotonic() >= until)
+    try:
+        for step in steps:
+            done = step
+    except DistqError as error:
+        if not done.chosen:
+            raise
+        show_message(f"It stopped: {error}", refused=True)
+        return replace(done, cursor=None)
+    return done
 
-    def _ask(self, repair: Repair, chosen: Chosen, done: RepairStep) -> str:
-        """Show how many items it concerns, or how far it is, with the form that goes on."""
-        if chosen.keys:
-            total = len(chosen.keys)
-        elif done.cursor:
-            total = _number("total")
-        else:
-            state = cast("Listing", chosen.state)
-            total = self._inspector.count(chosen.queue, state=state, match=chosen.match)
-        return render_template(
-            "distq/confirm.html",
-            action=repair,
-            chosen=chosen,
-            done=done,
-            total=total,
-            next=way_back(chosen.queue),
-        )
+
+def _ask(inspector: Inspector, repair: Repair, chosen: Chosen, done: RepairStep) -> str:
+    """Show how many items it concerns, or how far it is, with the form that goes on."""
+    if chosen.keys:
+        total = len(chosen.keys)
+    elif done.cursor:
+        total = _number("total")
+    else:
+        state = cast("Listing", chosen.state)
+        total = inspector.count(chosen.queue, state=state, match=chosen.match)
+    return render_template(
+        "distq/confirm.html",
+        action=repair,
+        chosen=chosen,
+        done=done,
+        total=total,
+        next=way_back(chosen.queue),
+    )
 
 
 def _outcome(repair: Repair, chosen: Chosen, done: RepairStep) -> str:

@@ -83,7 +83,6 @@ def _roles(installation: Installation, component: str, rights: Rights) -> Iterat
 
 
 def _deployment(installation: Installation, component: str) -> Manifest:
-    """Return the Deployment of informers, workers or the dashboard."""
     least, most = installation.workers
     environment = installation.redis_variables | installation.variables
     http = {"DISTQ_HTTP_ADDRESS": f":{HTTP_PORT}"}
@@ -104,7 +103,6 @@ def _deployment(installation: Installation, component: str) -> Manifest:
 
 
 def _autoscaler(installation: Installation) -> Manifest:
-    """Return the autoscaler of the workers, by the depth of each queue."""
     name = "scaled object" if installation.keda else "autoscaler"
     least, most = installation.workers
     queues = []

@@ -10,8 +10,7 @@ import click
 
 from distq.cli.audit import operator_of
 from distq.cli.options import Seconds, command, with_settings
-from distq.cli.output import escape
-from distq.cli.progress import bar
+from distq.cli.output import bar, escape
 from distq.cli.queue_access import inspector_of
 from distq.cli.queues import LONGEST_INTERVAL
 from distq.cli.signals import leave_on_signals
