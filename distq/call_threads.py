@@ -49,7 +49,7 @@ class AwaitedCalls:
         with self._lock:
             threads, self._threads = self._threads, None
         if threads is not None:
-            await asyncio.wrap_future(threads.close_later())
+            await asyncio.wrap_future(call_apart(threads.close, f"{self._name}-end"))
 
 
 class CallThreads:
@@ -89,10 +89,6 @@ class CallThreads:
             threads = list(self._threads)
         for thread in threads:
             thread.join()
-
-    def close_later(self) -> Future[None]:
-        """Close in a thread that does not delay the end of the process; return its future."""
-        return call_apart(self.close, f"{self._name}-end")
 
     def _work(self) -> None:
         while taken := self._take():

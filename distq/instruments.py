@@ -171,7 +171,8 @@ def _metric(
         raise ConfigError(f"bad name of a metric: {name!r:.80}. Use letters, digits and underscores.")
     if not isinstance(meaning, str) or not meaning.isprintable():
         raise ConfigError(f"bad meaning of {name}: {meaning!r:.80}. Give a line that can be printed.")
-    if isinstance(labels, str) or not _are_names(labels):
+    are_names = all(_LABEL_NAME.fullmatch(str(name)) for name in labels)
+    if isinstance(labels, str) or not are_names or len({"le", *labels}) != len(labels) + 1:
         raise ConfigError(f"bad labels of {name}: {labels!r:.80}. Give a list of names, each once, not le.")
     new = Metric(name, kind, meaning, tuple(labels), buckets)
     with _knowing:
@@ -179,12 +180,6 @@ def _metric(
     if known in METRICS or _described(known) != _described(new):
         raise ConfigError(f"bad metric {name}: there is another one of this name. Choose another name.")
     return known
-
-
-def _are_names(labels: Sequence[str]) -> bool:
-    return len({"le", *labels}) == len(labels) + 1 and all(
-        _LABEL_NAME.fullmatch(str(name)) for name in labels
-    )
 
 
 def _described(metric: Metric) -> tuple[object, ...]:

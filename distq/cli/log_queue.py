@@ -46,7 +46,8 @@ class LogQueue(QueueHandler):
         self.setFormatter(formatter)
         self.dropped = 0
         self.on_dropped: Callable[[int], None] = lambda _: None
-        self._write = _writer_to(sys.stderr if stream is None else stream)
+        self._stream = sys.stderr if stream is None else stream
+        self._is_stderr = _is_stderr(self._stream)
         self._counted = self._reported = 0
         self.begin()
         begin_after_fork(self)
@@ -111,6 +112,22 @@ class LogQueue(QueueHandler):
             self.dropped += not is_written
         self._count_dropped(is_written=is_written)
 
+    def _write(self, line: str) -> None:
+        """Write to the stream, past its buffer where it is this process's own stderr.
+
+        The buffer has a lock, which a writer holds, and for which the interpreter waits when it ends.
+        """
+        if not self._is_stderr:
+            self._stream.write(line)
+            self._stream.flush()
+            return
+        left = line.encode(self._stream.encoding or "utf-8", "backslashreplace")
+        while left:
+            try:
+                left = left[os.write(_STDERR, left) :]
+            except BlockingIOError:  # another process with the same terminal or pipe made it so
+                select.select([], [_STDERR], [])
+
     def _count_dropped(self, *, is_written: bool) -> None:
         """Count the lines dropped lately; where the last line was written, report all that were not yet."""
         newly, unreported = self.dropped - self._counted, self.dropped - self._reported
@@ -143,32 +160,11 @@ class _Writer(QueueListener):
             self._write(record)
 
 
-def _writer_to(stream: TextIO) -> Callable[[str], None]:
-    """Return what writes to a stream, past its buffer where it is this process's own stderr.
-
-    The buffer has a lock, which a writer holds, and for which the interpreter waits when it ends.
-    """
+def _is_stderr(stream: TextIO) -> bool:
     try:
-        is_stderr = stream.fileno() == _STDERR
+        return stream.fileno() == _STDERR
     except (OSError, ValueError, AttributeError):  # a stream in memory, as in tests, or none
-        is_stderr = False
-    if not is_stderr:
-        return lambda line: _write_to(stream, line)
-    encoding = stream.encoding or "utf-8"
-    return lambda line: _write_to_stderr(line.encode(encoding, "backslashreplace"))
-
-
-def _write_to_stderr(left: bytes) -> None:
-    while left:
-        try:
-            left = left[os.write(_STDERR, left) :]
-        except BlockingIOError:  # another process with the same terminal or pipe made it so
-            select.select([], [_STDERR], [])
-
-
-def _write_to(stream: TextIO, line: str) -> None:
-    stream.write(line)
-    stream.flush()
+        return False
 
 
 def _cost(line: str) -> int:

@@ -53,11 +53,12 @@ def escape(text: str) -> str:
     """Return the text with everything that a terminal would act upon written as an escape."""
     if text.isprintable():
         return text
-    return "".join(_escaped(c) if unicodedata.category(c) in _UNPRINTABLE else c for c in text)
-
-
-def _escaped(character: str) -> str:
-    return character.encode("unicode_escape", errors="backslashreplace").decode()
+    return "".join(
+        c.encode("unicode_escape", errors="backslashreplace").decode()
+        if unicodedata.category(c) in _UNPRINTABLE
+        else c
+        for c in text
+    )
 
 
 def print_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -3,7 +3,6 @@
 import random
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from distq.cli.demo.controller import RESOURCE
@@ -56,17 +55,13 @@ class Generator(threading.Thread):
 
     def run(self) -> None:
         """Make the changes, none before its time."""
+        began = time.monotonic()
         try:
-            for change in self._in_time():
+            for change in self._plan:
+                time.sleep(max(0.0, began + change.at * self._duration - time.monotonic()))
                 self._make(change)
         except Exception as error:  # noqa: BLE001 - raised again by the thread that waits for it
             self.error = error
-
-    def _in_time(self) -> Iterator[Change]:
-        began = time.monotonic()
-        for change in self._plan:
-            time.sleep(max(0.0, began + change.at * self._duration - time.monotonic()))
-            yield change
 
     def _make(self, change: Change) -> None:
         key = f"{self._namespace}/{change.name}"
@@ -81,11 +76,8 @@ class Generator(threading.Thread):
         elif change.verb == "update":
             self._client.patch(RESOURCE, key, {"spec": spec})
         else:
-            self._client.create(_foo(self._namespace, change.name, spec))
+            api_version, _, kind = RESOURCE.rpartition("/")
+            metadata = {"namespace": self._namespace, "name": change.name}
+            foo = {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+            self._client.create(foo)
             self.alive.add(key)
-
-
-def _foo(namespace: str, name: str, spec: dict[str, int]) -> dict[str, object]:
-    api_version, _, kind = RESOURCE.rpartition("/")
-    metadata = {"namespace": namespace, "name": name}
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}

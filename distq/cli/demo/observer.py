@@ -101,12 +101,8 @@ class Observer:
 
     def _newly_ended(self) -> tuple[int, int]:
         """Return how many reconciles ended well and badly since the last call, as heartbeats report them."""
-        before, self._ended = (
-            self._ended,
-            {w.name: (w.done, w.failed) for w in self._inspector.workers(QUEUE)},
-        )
+        before = self._ended
+        self._ended = {w.name: (w.done, w.failed) for w in self._inspector.workers(QUEUE)}
         changes = [(now, before.get(name, (0, 0))) for name, now in self._ended.items()]
-        return (
-            sum(max(0, now[0] - then[0]) for now, then in changes),
-            sum(max(0, now[1] - then[1]) for now, then in changes),
-        )
+        done, failed = (sum(max(0, now[end] - then[end]) for now, then in changes) for end in (0, 1))
+        return done, failed

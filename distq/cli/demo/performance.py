@@ -1,7 +1,7 @@
 """The plot: objects come and go, the leader is killed, a worker is killed, and then all is counted."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from distq.cli.demo.controller import QUEUE, RESOURCE
@@ -10,7 +10,6 @@ from distq.cli.demo.generator import Generator
 from distq.cli.demo.journal import Entry, count_overlaps
 from distq.cli.demo.observer import Observer
 from distq.cli.demo.stage import NAMESPACE, Stage
-from distq.client.client import Client
 from distq.errors import DistqError
 from distq.testing.promises import left_over
 from distq.wording import counted
@@ -145,8 +144,21 @@ class Performance:
         )
 
     def _lost(self) -> set[str]:
-        generator = self._generator
-        return _lost_keys(self._stage.client, NAMESPACE, generator.keys, generator.alive, self._journals())
+        """Return the keys whose last state was not reconciled.
+
+        Of what exists the API server shows which generation was reconciled; that a deletion was, its last
+        entry in the journals: it found nothing.
+        """
+        alive = self._generator.alive
+        up_to_date = {
+            f"{NAMESPACE}/{foo['metadata']['name']}"
+            for foo in self._stage.client.list(RESOURCE, NAMESPACE)
+            if foo.get("status", {}).get("observedGeneration") == foo["metadata"]["generation"]
+        }
+        ended = (entry for entry in self._journals() if entry.end is not None and not entry.failed)
+        last = {entry.key: entry for entry in sorted(ended, key=lambda entry: entry.start)}
+        found_gone = {key for key, entry in last.items() if entry.gone}
+        return self._generator.keys - (up_to_date & alive) - (found_gone - alive)
 
     def _left_over(self, *, handles: int) -> dict[str, int]:
         return left_over(
@@ -155,24 +167,3 @@ class Performance:
 
     def _journals(self) -> list[Entry]:
         return [entry for worker in self._workers for entry in worker.journal()]
-
-
-def _lost_keys(
-    client: Client, namespace: str, keys: set[str], alive: set[str], entries: Iterable[Entry]
-) -> set[str]:
-    """Return the keys whose last state was not reconciled.
-
-    Of what exists the API server shows which generation was reconciled; that a deletion was, its last
-    entry in the journals: it found nothing.
-    """
-    up_to_date = {
-        f"{namespace}/{foo['metadata']['name']}"
-        for foo in client.list(RESOURCE, namespace)
-        if foo.get("status", {}).get("observedGeneration") == foo["metadata"]["generation"]
-    }
-    last: dict[str, Entry] = {}
-    for entry in sorted(entries, key=lambda entry: entry.start):
-        if entry.end is not None and not entry.failed:
-            last[entry.key] = entry
-    found_gone = {key for key, entry in last.items() if entry.gone}
-    return keys - (up_to_date & alive) - (found_gone - alive)
