@@ -8,7 +8,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -25,6 +25,14 @@ _URL = re.compile(
 """A URL of Redis with each part in its place."""
 _PREFIX = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
+_PARSERS: Mapping[object, tuple[Callable[[str], Any], str]] = {
+    float: (parse_seconds, "number of seconds, such as 90, 90s or 10m"),
+    int | None: (int, "whole number"),
+    Path | None: (Path, "path"),
+}
+"""By the type of a setting; all others are texts."""
+_SECRETS = {"redis_password", "redis_sentinel_password"}
+
 _MISTYPED = 0.9
 """How similar a variable and a setting must be to count as mistyped; see ``distq.mistakes.closest``.
 
@@ -32,87 +40,83 @@ Other variables are ignored: Kubernetes itself sets some, for each Service whose
 """
 
 
-def _setting(default: Any, variable: str, parse: Callable[[str], Any] = str, *, secret: bool = False) -> Any:
-    return field(default=default, metadata={"variable": variable, "parse": parse, "secret": secret})
-
-
 @suggesting_keywords()
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Settings:
     """The settings of one process; contradictions raise here."""
 
-    redis_url: str | None = _setting(None, "DISTQ_REDIS_URL")
-    """The URL of the queues' Redis; None is redis://127.0.0.1:6379/0, and messages then name the variable."""
+    redis_url: str | None = None
+    """Where the queues live; None is redis://127.0.0.1:6379/0, and messages then name the variable."""
 
-    redis_username: str | None = _setting(None, "DISTQ_REDIS_USERNAME")
+    redis_username: str | None = None
     """Overrides the URL's user."""
 
-    redis_password: str | None = _setting(None, "DISTQ_REDIS_PASSWORD", secret=True)
+    redis_password: str | None = None
     """Overrides the URL's password."""
 
-    redis_password_file: Path | None = _setting(None, "DISTQ_REDIS_PASSWORD_FILE", Path)
+    redis_password_file: Path | None = None
     """Read at every connection, so that a mounted secret can rotate."""
 
-    redis_sentinel_username: str | None = _setting(None, "DISTQ_REDIS_SENTINEL_USERNAME")
+    redis_sentinel_username: str | None = None
     """The user for Sentinels; the URL's is Redis' own."""
 
-    redis_sentinel_password: str | None = _setting(None, "DISTQ_REDIS_SENTINEL_PASSWORD", secret=True)
-    """Its password; None if the Sentinels need none."""
+    redis_sentinel_password: str | None = None
+    """Its password; None where the Sentinels ask for none."""
 
-    redis_sentinel_password_file: Path | None = _setting(None, "DISTQ_REDIS_SENTINEL_PASSWORD_FILE", Path)
-    """Read at each connection to a Sentinel."""
+    redis_sentinel_password_file: Path | None = None
+    """Read whenever a Sentinel is asked."""
 
-    redis_ca_file: Path | None = _setting(None, "DISTQ_REDIS_CA_FILE", Path)
-    """Certificate authority of a rediss server; None is the system's."""
+    redis_ca_file: Path | None = None
+    """Certificate authority of a rediss server; the system's where None."""
 
-    redis_cert_file: Path | None = _setting(None, "DISTQ_REDIS_CERT_FILE", Path)
+    redis_cert_file: Path | None = None
     """Client certificate, with ``redis_key_file``."""
 
-    redis_key_file: Path | None = _setting(None, "DISTQ_REDIS_KEY_FILE", Path)
+    redis_key_file: Path | None = None
     """Key of the client certificate."""
 
-    prefix: str = _setting("distq", "DISTQ_PREFIX")
-    """The beginning of the names of all keys in Redis and of the Lease; installations with different prefixes
-    can share a Redis, and see nothing of each other."""
+    prefix: str = "distq"
+    """Begins the names of all keys in Redis, and that of the Lease; installations of different prefixes share
+    a Redis and see nothing of each other."""
 
-    lease_name: str | None = _setting(None, "DISTQ_LEASE_NAME")
+    lease_name: str | None = None
     """The Lease that informers compete for; None is PREFIX-TARGET."""
 
-    lease_namespace: str | None = _setting(None, "DISTQ_LEASE_NAMESPACE")
+    lease_namespace: str | None = None
     """The namespace of the Lease; None is the pod's, else default."""
 
-    lease_duration: float = _setting(15.0, "DISTQ_LEASE_DURATION", parse_seconds)
+    lease_duration: float = 15.0
     """Seconds without renewal after which followers take over (client-go LeaseDuration)."""
 
-    renew_deadline: float = _setting(10.0, "DISTQ_RENEW_DEADLINE", parse_seconds)
+    renew_deadline: float = 10.0
     """Seconds without renewal after which the leader gives up (client-go RenewDeadline)."""
 
-    retry_period: float = _setting(2.0, "DISTQ_RETRY_PERIOD", parse_seconds)
+    retry_period: float = 2.0
     """Seconds between tries (client-go RetryPeriod)."""
 
-    concurrency: int | None = _setting(None, "DISTQ_CONCURRENCY", int)
+    concurrency: int | None = None
     """Reconciles at a time in one process; None is the Controller's own number."""
 
-    fleet_concurrency: int | None = _setting(None, "DISTQ_FLEET_CONCURRENCY", int)
+    fleet_concurrency: int | None = None
     """Reconciles at a time in all processes that work on a queue; None is the Controller's own number."""
 
-    fleet_concurrency_per_flow: int | None = _setting(None, "DISTQ_FLEET_CONCURRENCY_PER_FLOW", int)
+    fleet_concurrency_per_flow: int | None = None
     """Reconciles of one namespace at a time in all processes; None is the Controller's own number."""
 
-    grace_period: float = _setting(25.0, "DISTQ_GRACE_PERIOD", parse_seconds)
+    grace_period: float = 25.0
     """Seconds that running reconciles get after SIGTERM; below Kubernetes' 30 s until SIGKILL."""
 
-    revision: str = _setting("", "DISTQ_REVISION")
+    revision: str = ""
     """The reconcile logic's revision, e.g. an image digest; another one enqueues every object once."""
 
-    http_address: str | None = _setting(None, "DISTQ_HTTP_ADDRESS")
+    http_address: str | None = None
     """ADDRESS:PORT of /metrics, /healthz and /readyz, e.g. ":8080" for all addresses; None is off."""
 
-    log_level: str = _setting("info", "DISTQ_LOG_LEVEL")
+    log_level: str = "info"
     """debug, info, warning or error."""
 
-    log_format: Literal["text", "json"] = _setting("text", "DISTQ_LOG_FORMAT")
-    """The format of log lines on stderr."""
+    log_format: Literal["text", "json"] = "text"
+    """How log lines on stderr look."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.prefix, str) or not _PREFIX.fullmatch(self.prefix):
@@ -159,24 +163,29 @@ class Settings:
         Raises ConfigError for a variable that is no setting, but has nearly the name of one.
         """
         environment = os.environ if environment is None else environment
-        _refuse_mistyped(environment, [setting.metadata["variable"] for setting in fields(cls)])
+        _refuse_mistyped(environment, [variable_of(setting.name) for setting in fields(cls)])
         chosen: dict[str, Any] = {}
         for setting in fields(cls):
             flag = flags.pop(setting.name, None)
-            variable = setting.metadata["variable"]
+            variable = variable_of(setting.name)
             if flag is not None:
                 chosen[setting.name] = flag
             elif text := environment.get(variable, ""):
-                chosen[setting.name] = _parse(variable, text, setting.metadata["parse"])
+                chosen[setting.name] = _parse(variable, text, setting.type)
         return cls(**chosen, **flags)
 
     def masked(self) -> dict[str, Any]:
         """Return all settings for people to see, with secrets masked."""
         return {
-            setting.name: "***" if setting.metadata["secret"] and value else _mask_url(setting.name, value)
+            setting.name: "***" if setting.name in _SECRETS and value else _mask_url(setting.name, value)
             for setting in fields(self)
             for value in [getattr(self, setting.name)]
         }
+
+
+def variable_of(setting: str) -> str:
+    """Return the environment variable of a setting."""
+    return f"DISTQ_{setting.upper()}"
 
 
 def host_and_port(address: str) -> tuple[str, int]:
@@ -206,11 +215,12 @@ def _refuse_mistyped(environment: Mapping[str, str], settings: list[str]) -> Non
                 raise ConfigError(f"unknown setting {variable}. {meant}")
 
 
-def _parse(variable: str, text: str, parser: Callable[[str], Any]) -> Any:
+def _parse(variable: str, text: str, kind: object) -> Any:
+    parse, what = _PARSERS.get(kind, (str, ""))
     try:
-        return parser(text)
+        return parse(text)
     except ValueError:
-        raise ConfigError(f'bad {variable}: "{text}" is not a {_KINDS[parser]}.') from None
+        raise ConfigError(f'bad {variable}: "{text}" is not a {what}.') from None
 
 
 def _mask_url(name: str, value: Any) -> Any:
@@ -227,12 +237,6 @@ def _mask_url(name: str, value: Any) -> Any:
     user = "***" if "%3a" in user.lower() else user
     login = "" if parts["user"] is None else f"{user}{':***' if colon else ''}@"
     return f"{parts['scheme']}://{login}{parts['place']}{'?***' if parts['query'] else ''}"
-
-
-_KINDS: dict[Callable[[str], Any], str] = {
-    parse_seconds: "number of seconds, such as 90, 90s or 10m",
-    int: "whole number",
-}
 
 
 def lease_name(program: str, prefix: str) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from distq.config import Settings, lease_name
+from distq.config import Settings, lease_name, variable_of
 from distq.seconds import parse_seconds
 
 _ALL_OPTIONS = f"{__name__}.all"
@@ -204,11 +204,7 @@ def _option(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     setting = next(setting for setting in fields(Settings) if setting.name == name)
     kind, text = _HELP[name]
     default = _DEFAULTS.get(name, setting.default)
-    shown = (
-        setting.metadata["variable"]
-        if default in {None, ""}
-        else f"{setting.metadata['variable']}; {default}"
-    )
+    shown = variable_of(name) if default in {None, ""} else f"{variable_of(name)}; {default}"
     cls = SharedOption if name in REDIS + LOGS else click.Option
     return click.option(f"--{name.replace('_', '-')}", name, type=kind, cls=cls, help=f"{text}  [{shown}]")
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 import distq
 from distq.cli.options import _DEFAULTS
 from distq.cli.program import main
-from distq.config import Settings
+from distq.config import Settings, variable_of
 from distq.metrics import METRICS
 from distq.redisio import keys
 from tests.docs.pages import PAGES, ROOT, table
@@ -33,7 +33,7 @@ def test_the_settings_are_those_of_the_code() -> None:
     )
     words["redis_ca_file"] = "the system's"
     assert [row[:3] for row in plain("variable")] == [
-        [setting.metadata["variable"], f"--{setting.name.replace('_', '-')}", default(setting.name, words)]
+        [variable_of(setting.name), f"--{setting.name.replace('_', '-')}", default(setting.name, words)]
         for setting in fields(Settings)
     ]
 

@@ -8,7 +8,7 @@ import click
 
 from distq.cli.options import LEASE, REDIS, WORK, command, use_kubeconfig, with_settings
 from distq.cli.output import print_json
-from distq.config import Settings
+from distq.config import Settings, variable_of
 from distq.errors import ConfigError
 from distq.extras import require_extra
 
@@ -103,4 +103,4 @@ def _refuse_secrets(context: click.Context) -> None:
     for name in REDIS:
         if name != "prefix" and context.params.get(name) is not None:
             flag = f"--{name.replace('_', '-')}"
-            raise click.UsageError(f"{flag} is not printed. Put DISTQ_{name.upper()} into the Secret.")
+            raise click.UsageError(f"{flag} is not printed. Put {variable_of(name)} into the Secret.")

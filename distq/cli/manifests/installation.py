@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from distq.cli.options import LEASE, LOGS, WORK
-from distq.config import Settings, lease_name
+from distq.config import Settings, lease_name, variable_of
 from distq.dns1123 import DNS1123_LABEL
 from distq.errors import ConfigError
 
@@ -97,7 +97,7 @@ class Installation:
     def variables(self) -> dict[str, str]:
         """Return the settings that are not the defaults, as variables; Redis' own come from a Secret."""
         return {
-            setting.metadata["variable"]: f"{value:g}" if isinstance(value, float) else str(value)
+            variable_of(setting.name): f"{value:g}" if isinstance(value, float) else str(value)
             for setting in fields(self.settings)
             for value in [getattr(self.settings, setting.name)]
             if setting.name in {"prefix", *LEASE, *WORK, *LOGS} and value != setting.default
