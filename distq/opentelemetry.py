@@ -137,40 +137,16 @@ def _links(link: str) -> Sequence[trace.Link]:
     return [trace.Link(about)] if about.is_valid else ()
 
 
-class _Collections:
-    """Reads the exposed gauges once for all metrics of a collection: OpenTelemetry asks for each separately.
-
-    A reading serves each metric once. If OpenTelemetry asks for a metric again, the next collection has
-    begun.
-    """
-
-    def __init__(self, gauges: ExposedGauges) -> None:
-        self._gauges = gauges
-        self._lock = threading.Lock()
-        self._reading: dict[Metric, dict[Labels, float]] = {}
-        self.metrics = list[Metric]()
-        """The gauges for which a collection asks."""
-
-    def observe(self, metric: Metric, _: CallbackOptions) -> Iterator[Observation]:
-        with self._lock:
-            if metric not in self._reading:
-                self._reading = {each: {} for each in self.metrics}
-                for (each, labels), value in self._gauges.read().items():
-                    self._reading.setdefault(each, {})[labels] = value
-            values = self._reading.pop(metric)
-        for labels, value in values.items():
-            yield Observation(value, _attributes(metric, labels))
-
-
 class _Instruments:
     def __init__(self, provider: MeterProvider) -> None:
         self._meter = provider.get_meter(_SCOPE)
         self._lock = threading.Lock()
-        self._declared = set[Metric]()
+        self._declared: dict[Metric, None] = {}
         self.counters: dict[Metric, Counter] = {}
         self.histograms: dict[Metric, Histogram] = {}
         self.gauges = ExposedGauges()
-        self._collections = _Collections(self.gauges)
+        self._collecting = threading.Lock()
+        self._reading: dict[Metric, dict[Labels, float]] = {}
         for metric in METRICS:
             self.declare(metric)
 
@@ -178,7 +154,7 @@ class _Instruments:
         with self._lock:
             if metric not in self._declared:
                 self._make(metric)
-                self._declared.add(metric)
+                self._declared[metric] = None
 
     def _make(self, metric: Metric) -> None:
         # exporters for Prometheus write any other unit into the name
@@ -191,10 +167,21 @@ class _Instruments:
                 **named, explicit_bucket_boundaries_advisory=metric.buckets
             )
         else:
-            self._collections.metrics.append(metric)
-            self._meter.create_observable_gauge(
-                **named, callbacks=[partial(self._collections.observe, metric)]
-            )
+            self._meter.create_observable_gauge(**named, callbacks=[partial(self._observe, metric)])
+
+    def _observe(self, metric: Metric, _: CallbackOptions) -> Iterator[Observation]:
+        """Read the exposed gauges once for all metrics of a collection: each of them is asked for by itself.
+
+        A reading serves each metric once, so that one that is asked for again begins the next collection.
+        """
+        with self._collecting:
+            if metric not in self._reading:
+                self._reading = {each: {} for each in [metric, *self._declared]}
+                for (each, labels), value in self.gauges.read().items():
+                    self._reading.setdefault(each, {})[labels] = value
+            values = self._reading.pop(metric)
+        for labels, value in values.items():
+            yield Observation(value, _attributes(metric, labels))
 
 
 def _attributes(metric: Metric, labels: Labels) -> dict[str, str]:

@@ -97,16 +97,12 @@ _Needs = tuple[Sequence[tuple[str, str | None]], tuple[str | None, str] | None]
 
 def _needs(target: str, settings: Settings) -> _Needs:
     from distq.cli.target import load_program
-    from distq.controller.watches import resource_watches
 
     program = load_program(target)
     if not program.needs_lease:
         return [], None
     watched = [
-        (watch.resource, namespace)
-        for controller in program.controllers
-        for watch in resource_watches(controller.watches)
-        for namespace in watch.namespaces or (None,)
+        (watch.resource, namespace) for watch in program.watches for namespace in watch.namespaces or (None,)
     ]
     lease = (settings.lease_namespace, settings.lease_name or lease_name(target, settings.prefix))
     return list(dict.fromkeys(watched)), lease

@@ -25,6 +25,7 @@ from distq.wording import a_type
 if TYPE_CHECKING:
     from distq.controller.controller import Controller
     from distq.controller.manager import Manager
+    from distq.controller.watches import ResourceWatch
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,13 @@ class Program:
         if self.manager is not None:
             return self.manager.needs_lease
         return any(controller.watches for controller in self.controllers)
+
+    @property
+    def watches(self) -> "list[ResourceWatch]":
+        """Return all watches of resources."""
+        from distq.controller.watches import resource_watches
+
+        return [watch for each in self.controllers for watch in resource_watches(each.watches)]
 
 
 def load_program(target: str) -> Program:

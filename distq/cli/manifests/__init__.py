@@ -79,12 +79,10 @@ def manifests(
 
     accesses = [Access.parse(text, READS) for text in reads]
     accesses += [Access.parse(text, WRITES) for text in writes]
-    program = load_program(target)
     installation = Installation(
         target=target,
-        controllers=program.controllers,
+        program=load_program(target),
         settings=settings,
-        informs=program.needs_lease,
         accesses=accesses,
         **choices,
     )

@@ -12,8 +12,7 @@ from distq.errors import ConfigError
 
 if TYPE_CHECKING:
     from distq.cli.manifests.roles import Access
-    from distq.controller.controller import Controller
-    from distq.controller.watches import ResourceWatch
+    from distq.cli.target import Program
 
 Object = dict[str, Any]
 
@@ -38,14 +37,12 @@ class Installation:
     """A target, and how it is to run, by the command's options. Raises ConfigError for a bad name."""
 
     target: str
-    controllers: "Sequence[Controller]"
+    program: "Program"
     image: str
     namespace: str
     settings: Settings
     workers: tuple[int, int]
     """How many there are at least and at most."""
-    informs: bool
-    """Whether an informer has anything to do."""
     accesses: "Sequence[Access]"
     """The rights of reconciles beside reading watched objects."""
     own_redis: bool
@@ -74,19 +71,12 @@ class Installation:
     @property
     def components(self) -> list[str]:
         """Return what runs of distq."""
-        return ["informer"] * self.informs + ["worker"] + ["dashboard"] * self.dashboard
+        return ["informer"] * self.program.needs_lease + ["worker"] + ["dashboard"] * self.dashboard
 
     @property
     def lease(self) -> tuple[str, str]:
         """Return namespace and name of the Lease."""
         return self.settings.lease_namespace or self.namespace, self.settings.lease_name or self.name
-
-    @property
-    def watches(self) -> "list[ResourceWatch]":
-        """Return all watches of resources."""
-        from distq.controller.watches import resource_watches
-
-        return [watch for each in self.controllers for watch in resource_watches(each.watches)]
 
     @property
     def redis_variables(self) -> dict[str, str]:

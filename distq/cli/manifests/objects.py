@@ -41,7 +41,7 @@ def _contents(installation: Installation, plural: Plural) -> Iterator[Manifest]:
     least, most = installation.workers
     if installation.keda and least == most:
         raise ConfigError(f"nothing for KEDA to choose: {least} workers. Give a range, such as 2-10.")
-    if installation.informs:
+    if installation.program.needs_lease:
         yield from _roles(installation, "informer", informer_rights(installation, plural))
         # one informer may be away while nodes are drained, and a quarter of the workers
         yield _manifest(installation, "disruption budget", "informer", away=1)
@@ -106,7 +106,7 @@ def _autoscaler(installation: Installation) -> Manifest:
     name = "scaled object" if installation.keda else "autoscaler"
     least, most = installation.workers
     queues = []
-    for controller in installation.controllers:
+    for controller in installation.program.controllers:
         waiting = WAITING_ROUNDS * (installation.settings.concurrency or controller.concurrency)
         values = {"depth": DEPTH.name, "queue": controller.name, "waiting": str(waiting)}
         queues.append(_filled(_templates()[name]["queue"], values))

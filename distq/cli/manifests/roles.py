@@ -91,8 +91,10 @@ def informer_rights(installation: Installation, plural: Plural) -> Rights:
     verbs = ("get", "watch", "update", "patch")
     rights.allow([namespace], "coordination.k8s.io", "leases", *verbs, name=lease)
     rights.allow([namespace], "", "events", "create", "patch")
-    reads_caches = any(_calls_functions(watch) for each in installation.controllers for watch in each.watches)
-    for watch in installation.watches:
+    reads_caches = any(
+        _calls_functions(watch) for each in installation.program.controllers for watch in each.watches
+    )
+    for watch in installation.program.watches:
         group, resource = _served(watch.resource, plural)
         # objects too large for a cache are read by name
         rights.allow(
@@ -107,7 +109,7 @@ def worker_rights(installation: Installation, plural: Plural) -> Rights:
     """Return the rights of a worker: read watched objects, write events, and what is asked for beside."""
     rights = Rights()
     accesses, places = installation.accesses, dict[str | None, None]()
-    for watch in installation.watches:
+    for watch in installation.program.watches:
         group, resource = _served(watch.resource, plural)
         lists = ["list"] * (watch.cached and any(_may_list(watch, access) for access in accesses))
         rights.allow(_places(watch), group, resource, "get", *lists)
@@ -118,7 +120,7 @@ def worker_rights(installation: Installation, plural: Plural) -> Rights:
         rights.allow([None] if everywhere else places, group, resource + access.subresource, *access.verbs)
     if rights.namespaces:
         rights.allow([None] if everywhere else places, "", "events", "create", "patch")
-    if None in rights.namespaces and any(watch.cached for watch in installation.watches):
+    if None in rights.namespaces and any(watch.cached for watch in installation.program.watches):
         _allow_cluster_id(rights)  # by the name that its informer has for it
     return rights
 
