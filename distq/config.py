@@ -46,7 +46,7 @@ class Settings:
     """The settings of one process; contradictions raise here."""
 
     redis_url: str | None = None
-    """Where the queues live; None is redis://127.0.0.1:6379/0, and messages then name the variable."""
+    """The URL of the queues' Redis; None is redis://127.0.0.1:6379/0, and messages then name the variable."""
 
     redis_username: str | None = None
     """Overrides the URL's user."""
@@ -61,13 +61,13 @@ class Settings:
     """The user for Sentinels; the URL's is Redis' own."""
 
     redis_sentinel_password: str | None = None
-    """Its password; None where the Sentinels ask for none."""
+    """Its password; None if the Sentinels need none."""
 
     redis_sentinel_password_file: Path | None = None
-    """Read whenever a Sentinel is asked."""
+    """Read at each connection to a Sentinel."""
 
     redis_ca_file: Path | None = None
-    """Certificate authority of a rediss server; the system's where None."""
+    """Certificate authority of a rediss server; None is the system's."""
 
     redis_cert_file: Path | None = None
     """Client certificate, with ``redis_key_file``."""
@@ -76,8 +76,8 @@ class Settings:
     """Key of the client certificate."""
 
     prefix: str = "distq"
-    """Begins the names of all keys in Redis, and that of the Lease; installations of different prefixes share
-    a Redis and see nothing of each other."""
+    """The beginning of the names of all keys in Redis and of the Lease; installations with different prefixes
+    can share a Redis, and see nothing of each other."""
 
     lease_name: str | None = None
     """The Lease that informers compete for; None is PREFIX-TARGET."""
@@ -116,7 +116,7 @@ class Settings:
     """debug, info, warning or error."""
 
     log_format: Literal["text", "json"] = "text"
-    """How log lines on stderr look."""
+    """The format of log lines on stderr."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.prefix, str) or not _PREFIX.fullmatch(self.prefix):

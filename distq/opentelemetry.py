@@ -170,9 +170,10 @@ class _Instruments:
             self._meter.create_observable_gauge(**named, callbacks=[partial(self._observe, metric)])
 
     def _observe(self, metric: Metric, _: CallbackOptions) -> Iterator[Observation]:
-        """Read the exposed gauges once for all metrics of a collection: each of them is asked for by itself.
+        """Read the exposed gauges once for all metrics of a collection: each is asked for separately.
 
-        A reading serves each metric once, so that one that is asked for again begins the next collection.
+        A reading serves each metric once. If OpenTelemetry asks for a metric again, the next collection has
+        begun.
         """
         with self._collecting:
             if metric not in self._reading:

@@ -34,7 +34,7 @@ class _Calls:
         self._unlogged = 0
 
     def make(self, owner: object, method: str, otherwise: Value, *args: Any, **named: Any) -> Value:
-        """Return what a method returns; ``otherwise`` where it raises, or where there is no ``owner``."""
+        """Return the result of a method; ``otherwise`` if it raises, or there is no ``owner``."""
         if owner is None:
             return otherwise
         try:

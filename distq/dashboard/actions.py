@@ -11,8 +11,9 @@ from typing import get_args
 from flask import Flask, abort, redirect, render_template, request
 from flask.typing import ResponseReturnValue
 
+from distq.dashboard.audit import actor, log_action
 from distq.dashboard.item_repairs import REPAIRABLE, repair_by_form
-from distq.dashboard.logins import Logins, actor, log_action, show_message
+from distq.dashboard.logins import Logins, show_message
 from distq.dashboard.security import here, way_back
 from distq.dashboard.wording import shortened
 from distq.errors import ConfigError, DistqError

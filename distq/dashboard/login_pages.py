@@ -10,7 +10,8 @@ from flask.typing import ResponseReturnValue
 
 from distq.dashboard.access_policy import AccessPolicy
 from distq.dashboard.attempts import Attempts
-from distq.dashboard.logins import Logins, log_action
+from distq.dashboard.audit import log_action
+from distq.dashboard.logins import Logins
 from distq.dashboard.security import local_path
 from distq.dashboard.users import is_name
 from distq.errors import RedisError

@@ -6,7 +6,6 @@ token of its browser, browsers name the site that a request comes from, and GET 
 
 import hashlib
 import hmac
-import logging
 import secrets
 from datetime import timedelta
 from typing import NoReturn
@@ -20,11 +19,7 @@ from distq.dashboard.proxies import NAMED
 from distq.dashboard.security import LARGEST_BODY, LARGEST_FORM, here
 from distq.dashboard.users import Person
 from distq.inspector import Inspector
-from distq.inspector.operator import Actor
 from distq.redisio.ended_logins import EndedLogins
-
-audit_logger = logging.getLogger("distq.dashboard.audit")
-"""Has logins and refusals, too: in the audit anybody who asks often enough would push others' actions out."""
 
 LIFETIME = 12 * 3600.0
 """Seconds from a login, or the last message shown, to the next."""
@@ -169,19 +164,6 @@ class Logins:
                 403,
                 "the form is old, or of another browser. Nothing was changed: go back, reload and try again.",
             )
-
-
-def actor() -> Actor:
-    """Return the person of this request."""
-    person: Person | None = g.get("person")
-    return Actor((person.name or None) if person else None, request.remote_addr, "dashboard")
-
-
-def log_action(text: str, **facts: object) -> None:
-    """Log what the person of this request did; ``facts`` are fields of the log's JSON."""
-    person, address, _ = actor()
-    about = {"person": person, "address": address, **facts}
-    audit_logger.info("%s from %s: %s", person or "anonymous", address, text, extra=about)
 
 
 def csrf_token() -> str:
