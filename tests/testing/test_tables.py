@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from distq.client import Client
-from distq.testing.apiserver.durations import human_duration
+from distq.testing.apiserver.cells import human_duration
 from distq.testing.apiserver.resources import BUILT_IN, ServedResource
 from tests.support.api_servers import ApiServer
 from tests.support.samples import wait_until_served

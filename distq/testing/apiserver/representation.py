@@ -13,12 +13,13 @@ import msgspec
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.status import StatusError
 from distq.testing.apiserver.store import Stored
-from distq.testing.apiserver.tables import Tables
+from distq.testing.apiserver.tables import columns_of
 
 _encode = msgspec.json.encode
 PARTIAL = "PartialObjectMetadata"
 PARTIAL_LIST = "PartialObjectMetadataList"
-TABLE = "Table"
+_TABLE = "Table"
+_FINISHED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 _PARTIAL_HEAD = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
 _NOT_ACCEPTABLE = """\
 406: Not Acceptable
@@ -31,9 +32,9 @@ class Representation:
 
     def __init__(self, resource: ServedResource, accept: str, *, include: str = "") -> None:
         self.resource = resource
-        tables = Tables.of(resource) if f"as={TABLE}" in accept else None
-        self.form = negotiate(accept, tables=tables is not None)
-        self._tables = tables if self.form == TABLE else None
+        columns = columns_of(resource) if f"as={_TABLE}" in accept else None
+        self.form = _negotiate(accept, tables=columns is not None)
+        self._columns = (columns or []) if self.form == _TABLE else []
         self._include = include
         self._begun = False
         """Whether an event was sent: later tables have no headers."""
@@ -41,17 +42,16 @@ class Representation:
 
     def object(self, stored: Stored) -> bytes:
         """Return the object's JSON."""
-        if self._tables:
-            metadata = {"resourceVersion": stored.metadata["resourceVersion"]}
-            return _encode(self._tables.table([stored], metadata, include=self._include))
+        if self._columns:
+            return _encode(self._table([stored], {"resourceVersion": stored.metadata["resourceVersion"]}))
         if self.form:
             return _PARTIAL_HEAD + stored.metadata_body[1:]
         return self._head + stored.body[1:]
 
     def list(self, items: Iterable[Stored], metadata: dict[str, Any]) -> bytes:
         """Return a list's JSON."""
-        if self._tables:
-            return _encode(self._tables.table(items, metadata, include=self._include))
+        if self._columns:
+            return _encode(self._table(items, metadata))
         kind, api_version = self.resource.list_kind, self.resource.api_version
         if self.form:
             kind, api_version = PARTIAL_LIST, "meta.k8s.io/v1"
@@ -64,13 +64,31 @@ class Representation:
 
     def event(self, kind: str, stored: Stored) -> bytes:
         """Return the line of a watch event."""
-        if self._tables:
-            metadata = {"resourceVersion": stored.metadata["resourceVersion"]}
-            rows = [] if kind == "BOOKMARK" else [stored]
-            table = self._tables.table(rows, metadata, include=self._include, headers=not self._begun)
-            self._begun = True
-            return _encode({"type": kind, "object": table}) + b"\n"
-        return b'{"type":"%s","object":%s}\n' % (kind.encode(), self.object(stored))
+        if not self._columns:
+            return b'{"type":"%s","object":%s}\n' % (kind.encode(), self.object(stored))
+        metadata = {"resourceVersion": stored.metadata["resourceVersion"]}
+        table = self._table([] if kind == "BOOKMARK" else [stored], metadata, headers=not self._begun)
+        self._begun = True
+        return _encode({"type": kind, "object": table}) + b"\n"
+
+    def _table(
+        self, items: Iterable[Stored], metadata: dict[str, Any], *, headers: bool = True
+    ) -> dict[str, Any]:
+        head = {"kind": _TABLE, "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+        definitions = [column._asdict() for column, _ in self._columns] if headers else []
+        return head | {"columnDefinitions": definitions, "rows": [self._row(each) for each in items]}
+
+    def _row(self, stored: Stored) -> dict[str, Any]:
+        row: dict[str, Any] = {"cells": [make(stored.content) for _, make in self._columns]}
+        phase = stored.content.get("status", {}).get("phase") if self.resource.kind == "Pod" else None
+        if phase in _FINISHED:
+            finished = {"type": "Completed", "status": "True", "reason": phase, "message": _FINISHED[phase]}
+            row["conditions"] = [finished]
+        if self._include == "Object":
+            row["object"] = self.resource.with_type(stored.content)
+        elif self._include != "None":
+            row["object"] = {"kind": PARTIAL, "apiVersion": "meta.k8s.io/v1", "metadata": stored.metadata}
+        return row
 
     def bookmark(self, revision: int, *, initial_events_end: bool = False) -> bytes:
         """Return the line of a bookmark."""
@@ -85,7 +103,7 @@ def error_event(error: StatusError) -> bytes:
     return _encode({"type": "ERROR", "object": error.as_object()}) + b"\n"
 
 
-def negotiate(accept: str, *, tables: bool = False) -> str:
+def _negotiate(accept: str, *, tables: bool = False) -> str:
     """Return the form of objects that is asked for: metadata only, in a list or not, a table, or whole ("").
 
     Where no ``tables`` are made clients that can take plain JSON too get that.
@@ -95,6 +113,6 @@ def negotiate(accept: str, *, tables: bool = False) -> str:
         if media_type not in {"", "*/*", "application/*", "application/json"}:
             continue
         form = next((each[3:] for each in parameters if each.startswith("as=")), "")
-        if form in {"", PARTIAL, PARTIAL_LIST} or (form == TABLE and tables):
+        if form in {"", PARTIAL, PARTIAL_LIST} or (form == _TABLE and tables):
             return form
     raise StatusError(406, "NotAcceptable", _NOT_ACCEPTABLE, details={})

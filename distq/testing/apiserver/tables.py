@@ -1,29 +1,28 @@
-"""Objects as rows of a table, as ``kubectl get`` asks for them.
+"""The columns of the tables that ``kubectl get`` asks for.
 
 A definition asks for the columns of its custom resources. Those of a built-in kind are cells by title, in
-``built_in_kinds.yaml``: the value at a path, or a function of the table ``CELLS``, of that value as in
-``age(spec.time)``, or of the whole object as in ``phase()``. A list has also what is shown where the value is
-absent. A column with ``+`` behind its title is shown where there is room; ``#``, ``?`` and ``@`` mark number,
-boolean, date.
+``built_in_kinds.yaml``: the value at a path (of several, the first that is there), or a function of the table
+``CELLS``, of that value as in ``age(spec.time)``, or of the whole object as in ``phase()``. A list has also
+what is shown where the value is absent. A column with ``+`` behind its title is shown where there is room;
+``#``, ``?`` and ``@`` mark number, boolean, date.
 Source: kubernetes pkg/printers/internalversion/printers.go, apiextensions-apiserver
 pkg/registry/customresource/tableconvertor, apimachinery meta/table.
 """
 
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple
 
 import msgspec
 
-from distq.testing.apiserver.cells import CELLS
-from distq.testing.apiserver.durations import age
+from distq.testing.apiserver.cells import CELLS, age
 from distq.testing.apiserver.resources import ServedResource
-from distq.testing.apiserver.store import Content, Stored, value_at
+from distq.testing.apiserver.store import Content, value_at
 
 Cell = Callable[[Content], Any]
-_CALL = re.compile(r"(\w+)\(([\w.]*)\)")
+_CALL = re.compile(r"(\w+)\(([\w.|]*)\)")
 _TYPES = {"#": "integer", "?": "boolean", "@": "date"}
 _OFTEN = {"Age": "age(metadata.creationTimestamp)", "Created At": "metadata.creationTimestamp"}
 """The cells of titles that name none."""
@@ -31,17 +30,9 @@ _STEP = re.compile(
     r"\.?(?P<name>(?:\\.|[^.\[\]'\\])+)|\['(?P<quoted>[^']*)'\]|\[(?P<index>-?\d+|\*)\]"
     r"|\[\?\(\s*@\.(?P<field>[^\s=!<>()]+)\s*(?:(?P<compare>==|!=|<=?|>=?)\s*(?P<than>.+?))?\s*\)\]"
 )
-_COMPARE: Mapping[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
+_COMPARE = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 _ESCAPED = re.compile(r"\\(.)")
-_FINISHED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
-AGE: Mapping[str, Any] = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
+_AGE: Mapping[str, Any] = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 """The column of a definition that has none."""
 
 
@@ -56,41 +47,11 @@ class Column(NamedTuple):
     """Above 0 it is shown by ``-o wide`` alone."""
 
 
-class Tables:
-    """Makes tables of a resource's objects; each column has what makes an object's cell in it."""
-
-    def __init__(self, resource: ServedResource, columns: Sequence[tuple[Column, Cell]]) -> None:
-        self._resource = resource
-        self._columns = columns
-
-    @classmethod
-    def of(cls, resource: ServedResource) -> "Tables | None":
-        """Return what makes tables of a resource, None where its columns are not known."""
-        if resource.custom:
-            return cls(resource, list(_custom_columns(resource)))
-        return cls(resource, _built_in_columns(resource)) if "columns" in resource.rules else None
-
-    def table(
-        self, items: Iterable[Stored], metadata: Mapping[str, Any], *, include: str, headers: bool = True
-    ) -> dict[str, Any]:
-        """Return a table of objects, each with its metadata, or as ``include`` says."""
-        definitions = [column._asdict() for column, _ in self._columns] if headers else []
-        rows = [self._row(each, include) for each in items]
-        head = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
-        return head | {"columnDefinitions": definitions, "rows": rows}
-
-    def _row(self, stored: Stored, include: str) -> dict[str, Any]:
-        row: dict[str, Any] = {"cells": [make(stored.content) for _, make in self._columns]}
-        phase = stored.content.get("status", {}).get("phase") if self._resource.kind == "Pod" else None
-        if phase in _FINISHED:
-            finished = {"type": "Completed", "status": "True", "reason": phase, "message": _FINISHED[phase]}
-            row["conditions"] = [finished]
-        if include == "Object":
-            row["object"] = self._resource.with_type(stored.content)
-        elif include != "None":
-            kind = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
-            row["object"] = kind | {"metadata": stored.metadata}
-        return row
+def columns_of(resource: ServedResource) -> Sequence[tuple[Column, Cell]] | None:
+    """Return the columns, each with what makes an object's cell in it; None where they are not known."""
+    if resource.custom:
+        return list(_custom_columns(resource))
+    return _built_in_columns(resource) if "columns" in resource.rules else None
 
 
 @cache
@@ -104,10 +65,11 @@ def _built_in_column(title: str, given: Any) -> tuple[Column, Cell]:
     wanted, absent = given if isinstance(given, list) else (given, None)
     wanted = wanted or _OFTEN.get(name, "metadata.name")
     call = _CALL.fullmatch(wanted)
-    show, path = (CELLS[call[1]], call[2]) if call else (_plain, wanted)
+    show, paths = (CELLS[call[1]], call[2]) if call else (_plain, wanted)
 
     def make(content: Content) -> Any:
-        value = value_at(content, path) if path else content
+        values = (value_at(content, path) for path in paths.split("|")) if paths else [content]
+        value = next((each for each in values if each is not None), None)
         return absent if value is None and absent is not None else show(value)
 
     kind = _TYPES.get(plain[-1], "string")
@@ -121,7 +83,7 @@ def _plain(value: Any) -> Any:
 def _custom_columns(resource: ServedResource) -> Iterator[tuple[Column, Cell]]:
     """Yield the name, and the columns that a definition asks for behind it."""
     yield Column("Name", format="name"), lambda content: content["metadata"]["name"]
-    for each in resource.columns or (AGE,):
+    for each in resource.columns or (_AGE,):
         path, kind = each["jsonPath"], each["type"]
         described = each.get("description")
         described = described or f"Custom resource definition column (in JSONPath format): {path}"
@@ -136,7 +98,7 @@ def _custom_cell(path: str, kind: str, content: Content) -> Any:
     if kind == "string":
         return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
     if kind == "date":
-        return _date(value) if isinstance(value, str) else None
+        return age(value) if isinstance(value, str) else None
     if kind == "boolean":
         return value if isinstance(value, bool) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -178,10 +140,3 @@ def _passes(item: Any, step: re.Match[str]) -> bool:
         return bool(_COMPARE[step["compare"]](found[0], than))
     except TypeError:
         return False
-
-
-def _date(text: str) -> str:
-    try:
-        return age(text)
-    except ValueError:
-        return "<invalid>"
