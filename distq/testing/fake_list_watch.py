@@ -117,7 +117,8 @@ class FakeListWatch:
             if not stream_list and int(version) < self._oldest:
                 raise Expired("too old", status=410, reason="Expired")
             lines = _FakeLines()
-            for line in self._listed() if stream_list else self._after(int(version)):
+            later = (line for at, line in self._history if at > int(version))
+            for line in self._listed() if stream_list else later:
                 lines.put(line)
             self._watches.append(lines)
         return lines
@@ -134,9 +135,6 @@ class FakeListWatch:
             yield _line("ADDED", obj)
         version, ends = str(self._version), {ENDS_LIST: "true"}
         yield _line("BOOKMARK", {"metadata": {"resourceVersion": version, "annotations": ends}})
-
-    def _after(self, version: int) -> Iterator[bytes]:
-        return (line for at, line in self._history if at > version)
 
     def _answer(self, question: str) -> None:
         self.asked.append(question)
@@ -172,13 +170,7 @@ def _line(kind: str, obj: Any) -> bytes:
     return msgspec.json.encode({"type": kind, "object": obj})
 
 
-class _FakeLines:
-    def __init__(self) -> None:
-        self._lines: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-
-    def put(self, line: bytes) -> None:
-        self._lines.put(line)
-
+class _FakeLines(queue.SimpleQueue[bytes]):
     def __enter__(self) -> Self:
         return self
 
@@ -186,8 +178,8 @@ class _FakeLines:
         self.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        while (line := self._lines.get()) != _END:
+        while (line := self.get()) != _END:
             yield line
 
     def close(self) -> None:
-        self._lines.put(_END)
+        self.put(_END)

@@ -102,12 +102,11 @@ class FakeLock:
             raise self.failures.pop(0)
 
     def _write(self, record: LeaderElectionRecord) -> LeaderElectionRecord:
-        written = self._put(record)
-        assert written is not None  # noqa: S101  # a record was put
+        self._put(record)
         self._seen = self._store.version
-        return written
+        return replace(record, version=str(self._seen))
 
-    def _put(self, record: LeaderElectionRecord | None) -> LeaderElectionRecord | None:
+    def _put(self, record: LeaderElectionRecord | None) -> None:
         with self._store.mutex:
             self._store.version += 1
             stored = record and replace(record, version=str(self._store.version))
@@ -115,4 +114,3 @@ class FakeLock:
         for receive in list(self._store.receivers):
             if stored is not None:
                 receive(stored)
-        return stored

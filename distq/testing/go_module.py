@@ -75,10 +75,9 @@ class GoModule:
     def _go(self, *arguments: str) -> None:
         environment = {**os.environ, "CGO_ENABLED": "0", "GOFLAGS": "-mod=readonly -buildvcs=false"}
         try:
+            command = ["go", *arguments]
             # what it says is progress, beside the answer of the program that builds
-            subprocess.run(
-                ["go", *arguments], cwd=self.source, env=environment, stdout=sys.stderr, check=True
-            )
+            subprocess.run(command, cwd=self.source, env=environment, stdout=sys.stderr, check=True)
         except subprocess.CalledProcessError as error:
             ending = f"go {arguments[0]} ended with {error.returncode}"
             raise ConfigError(f"no {self.name}: {ending}. See its output above.") from None

@@ -64,8 +64,9 @@ def _end_all(folder: str, but: Collection[int] = ()) -> int:
     first = found = _started_in(folder, but)
     for number, seconds in _STEPS:
         for process in found:
-            _send(process, number)
-            _send(process, signal.SIGCONT)  # a stopped one would not notice
+            with contextlib.suppress(OSError):  # it ended meanwhile
+                os.kill(process, number)
+                os.kill(process, signal.SIGCONT)  # a stopped one would not notice
         deadline = time.monotonic() + seconds
         while (found := _started_in(folder, but)) and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -86,11 +87,6 @@ def _started_in(folder: str, but: Collection[int]) -> list[int]:
         if started_here and (process := int(path.parent.name)) not in but:
             found.append(process)
     return found
-
-
-def _send(process: int, number: signal.Signals) -> None:
-    with contextlib.suppress(OSError):  # it ended meanwhile
-        os.kill(process, number)
 
 
 def _wait_for_the_end_of(guarded: int) -> None:

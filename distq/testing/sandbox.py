@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Literal, Self
 
@@ -159,24 +159,19 @@ class Sandbox:
     def _wait_until_served(self, definition: Object) -> None:
         """Wait until a real server serves a kind that is new to it; the emulated one does at once."""
         deadline = time.monotonic() + _SERVED_WITHIN
-        spec = definition["spec"]
-        kinds = [
-            f"{spec['group']}/{version['name']}/{spec['names']['kind']}"
-            for version in spec["versions"]
-            if version["served"]
-        ]
-        for kind in kinds:
+        group, versions, names = (definition["spec"][field] for field in ("group", "versions", "names"))
+        for version in [each["name"] for each in versions if each["served"]]:
+            kind = f"{group}/{version}/{names['kind']}"
             while not self._is_served(kind):
                 if time.monotonic() > deadline:
                     raise TimeoutError(f"{kind} is not served after {_SERVED_WITHIN:g} s.")
                 time.sleep(_LOOK_EVERY)
 
     def _is_served(self, kind: str) -> bool:
-        try:
+        with suppress(NotFound):
             next(self._applying_client.list(kind), None)
-        except NotFound:
-            return False
-        return True
+            return True
+        return False
 
     def run_until_idle(
         self,
@@ -257,7 +252,6 @@ class Sandbox:
 
 
 def _allowed(on_failure: str, max_failures: int | None) -> float:
-    """Return how many failures an item may have."""
     if on_failure not in {"raise", "retry"}:
         raise ConfigError(f'bad on_failure: {on_failure!r}. Use "raise" or "retry".')
     if max_failures is None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
-from distq.testing.apiserver.built_in import NAME, Schema
+from distq.testing.apiserver.resources import NAME, Schema
 
 Object = dict[str, Any]
 

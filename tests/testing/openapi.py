@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from distq.client import Client
-from distq.testing.apiserver.built_in import SCHEMAS
-from distq.testing.apiserver.resources import BUILT_IN, OF_SUBRESOURCES
+from distq.testing.apiserver.resources import BUILT_IN, OF_SUBRESOURCES, SCHEMAS
 
 Definitions = dict[str, dict[str, Any]]
 

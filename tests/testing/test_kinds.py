@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from distq.testing.apiserver.built_in import published as shipped
 from distq.testing.apiserver.resources import ACCESS_REVIEWS, BUILT_IN
+from distq.testing.apiserver.resources import published as shipped
 from tests.support.api_servers import ApiServer
 from tests.testing import openapi
 from tests.testing.broken import wrong_types

@@ -8,32 +8,19 @@ Source: apimachinery pkg/util/managedfields, sigs.k8s.io/structured-merge-diff m
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from distq.testing.apiserver.built_in import Schema, built_in, definition, names_in
+from distq.testing.apiserver import field_sets
 from distq.testing.apiserver.causes import Cause
-from distq.testing.apiserver.field_sets import (
-    ListItem,
-    Path,
-    added,
-    differences,
-    fields_of,
-    merged,
-    problems,
-    text_of,
-    without,
-)
-from distq.testing.apiserver.resources import ServedResource
-from distq.testing.apiserver.scale import has_replicas, replicas_path
+from distq.testing.apiserver.field_sets import ListItem, Path, text_of
+from distq.testing.apiserver.resources import Schema, ServedResource, built_in, names_in
 from distq.testing.apiserver.schema_validation import violations
 from distq.testing.apiserver.status import StatusError, apply_conflicts, invalid
 from distq.testing.apiserver.store import Collection, Content, Store, StoreEvent, value_at
+from distq.testing.apiserver.structural import TYPE_META
 
 Configuration = dict[str, Any]
 
-_JSON_NAMES: dict[type, str] = {dict: "object", list: "array"}
-_UNMANAGED: set[Path] = {
-    *(("apiVersion",), ("kind",), ("metadata",)),
-    *(("metadata", field) for field in names_in(built_in(), "unmanaged")),
-}
+_UNMANAGED: set[Path] = {(name,) for name in TYPE_META}
+_UNMANAGED |= {("metadata", field) for field in names_in(built_in(), "unmanaged")}
 
 
 class FieldManager(NamedTuple):
@@ -79,13 +66,13 @@ class FieldManagers:
         Replicas without a manager stay without one. A manager by other writes that has more than the replicas
         loses these, even where they stay the same: it is split in two, of which one is forgotten.
         """
-        managed, path = self._of(new["metadata"]["uid"]), replicas_path(resource)
+        managed, path = self._of(new["metadata"]["uid"]), resource.scale.replicas
         changed = path in _changes(resource, old, new)[0]
         owners = [each for each in managed if path in managed[each].fields]
         for each in owners:
             if changed or (each.operation == "Update" and len(managed[each].fields) > 1):
                 managed[each] = Managed(managed[each].fields - {path}, managed[each].version)
-        if owners and changed and has_replicas(resource, new):
+        if owners and changed and value_at(new, path):  # a Scale leaves out that it wants none
             managed[manager] = Managed(frozenset({path}), resource.api_version)
 
     def apply(
@@ -107,16 +94,19 @@ class FieldManagers:
         if live is None:
             return configuration
         managed = self._of(live["metadata"]["uid"])
-        whole = merged(schema, live, configuration)
-        conflicts = _conflicts(managed, manager, set(differences(schema, live, whole)))
+        whole = field_sets.merged(schema, live, configuration)
+        conflicts = list(_conflicts(managed, manager, set(field_sets.differences(schema, live, whole))))
         if conflicts and not force:
             raise apply_conflicts(conflicts)
         kept = _applied_fields(resource, configuration, manager).union(
             *(each.fields for other, each in managed.items() if other != manager)
         )
         last = managed[manager].fields if manager in managed else frozenset()
-        result: Configuration = without(schema, whole, {path for path in last if not _is_kept(path, kept)})
-        _refuse_emptied(resource, live, whole, result, kept)
+        no_longer = {path for path in last if not _is_kept(path, kept)}
+        result: Configuration = field_sets.without(schema, whole, no_longer)
+        if resource.custom and (causes := list(_emptied(kept, whole, result))):
+            causes += violations(resource.schema, result, live)  # the answer names the other mistakes, too
+            raise invalid(resource, result["metadata"]["name"], *causes)
         return result
 
     def applied(
@@ -132,7 +122,7 @@ class FieldManagers:
         if old is not None:
             changed, gone = _changes(resource, old, new)
             others = {other: each for other, each in managed.items() if other != manager}
-            _withdraw(others, changed | gone - _emptied(gone))
+            _withdraw(others, changed | gone - _last_of(gone))
             managed |= others
         fields = _applied_fields(resource, configuration, manager)
         if manager not in managed or managed[manager].fields != fields:
@@ -142,7 +132,7 @@ class FieldManagers:
         managed = self._managed.setdefault(uid, {})
         if uid in self._created:
             manager, resource, content = self._created.pop(uid)
-            fields = frozenset(added(object_schema(resource), content, typed=not resource.custom))
+            fields = frozenset(field_sets.added(object_schema(resource), content, typed=not resource.custom))
             fields -= _UNMANAGED
             managed[manager] = Managed(fields, resource.api_version)
         return managed
@@ -158,13 +148,11 @@ def object_schema(resource: ServedResource) -> Schema:
     """Return the schema of whole objects; that of a custom resource may say nothing of its metadata."""
     if not resource.custom:
         return resource.schema
-    text = {"type": "string"}
-    known = {"apiVersion": text, "kind": text, "metadata": definition("meta.v1.ObjectMeta")}
-    return {**resource.schema, "properties": {**(resource.schema.get("properties") or {}), **known}}
+    return {**resource.schema, "properties": {**(resource.schema.get("properties") or {}), **TYPE_META}}
 
 
 def _require_schema(resource: ServedResource, schema: Schema, configuration: Configuration) -> None:
-    found = sorted(problems(schema, configuration))
+    found = sorted(field_sets.problems(schema, configuration))
     if not found:
         return
     given = configuration.get("metadata")
@@ -173,45 +161,27 @@ def _require_schema(resource: ServedResource, schema: Schema, configuration: Con
     group = f"{resource.group}/" if resource.group else "/"
     listed = found[0] if len(found) == 1 else "\n  ".join(["errors:", *found])
     kind = f"{group}{resource.version}, Kind={resource.kind}"
-    raise StatusError(500, "", f"failed to create typed patch object ({place}; {kind}): {listed}")
+    raise StatusError(500, f"failed to create typed patch object ({place}; {kind}): {listed}")
 
 
-def _refuse_emptied(
-    resource: ServedResource,
-    live: Content,
-    whole: Configuration,
-    result: Configuration,
-    kept: frozenset[Path],
-) -> None:
-    """Refuse to leave nothing in a field that has a manager, or has a field with a manager in it.
-
-    It is null then, which no schema allows; the answer names the other mistakes, too.
-    """
-    if not resource.custom:
-        return
-    within = {path[:depth] for path in kept for depth in range(1, len(path) + 1)}
-    causes = list(_nulls(within, whole, result))
-    if causes:
-        causes += violations(resource.schema, result, live)
-        raise invalid(resource, result["metadata"]["name"], *causes)
-
-
-def _nulls(paths: set[Path], whole: Configuration, result: Configuration) -> Iterator[Cause]:
-    """Yield what is wrong with fields in which the result has nothing any longer."""
+def _emptied(kept: frozenset[Path], whole: Configuration, result: Configuration) -> Iterator[Cause]:
+    """Yield the managed fields, or those around them, that have nothing any longer: no schema allows null."""
+    paths = {path[:depth] for path in kept for depth in range(1, len(path) + 1)}
     for path in sorted(paths, key=text_of):
         if path[0] == "metadata" or any(isinstance(step, ListItem) for step in path):
             continue
-        kind = _JSON_NAMES.get(type(value_at(whole, path)), "")
-        if kind and value_at(whole, path) and not value_at(result, path):
-            message = f'{text_of(path)[1:]} in body must be of type {kind}: "null"'
-            yield "FieldValueTypeInvalid", text_of(path)[1:], f'Invalid value: "null": {message}'
+        before, field = value_at(whole, path), text_of(path)[1:]
+        if before and isinstance(before, dict | list) and not value_at(result, path):
+            kind = "object" if isinstance(before, dict) else "array"
+            message = f'{field} in body must be of type {kind}: "null"'
+            yield "FieldValueTypeInvalid", field, f'Invalid value: "null": {message}'
 
 
 def _applied_fields(
     resource: ServedResource, configuration: Configuration, manager: FieldManager
 ) -> frozenset[Path]:
     """Return the fields that an apply manages: of the status path, or of all others."""
-    fields = set(fields_of(object_schema(resource), configuration)) - _UNMANAGED
+    fields = set(field_sets.fields_of(object_schema(resource), configuration)) - _UNMANAGED
     if manager.subresource == "status":
         return frozenset(path for path in fields if path[0] == "status" or not resource.custom)
     return frozenset(path for path in fields if path[0] != "status" or not resource.status)
@@ -220,12 +190,12 @@ def _applied_fields(
 def _changes(resource: ServedResource, old: Content, new: Content) -> tuple[set[Path], set[Path]]:
     """Return the fields that are new or have changed, and those that are gone."""
     schema = object_schema(resource)
-    changed = set(differences(schema, old, new)) - _UNMANAGED
-    gone = set(differences(schema, new, old)) - _UNMANAGED - changed
-    return changed, gone - set(fields_of(schema, new))
+    changed = set(field_sets.differences(schema, old, new)) - _UNMANAGED
+    gone = set(field_sets.differences(schema, new, old)) - _UNMANAGED - changed
+    return changed, gone - set(field_sets.fields_of(schema, new))
 
 
-def _emptied(gone: set[Path]) -> set[Path]:
+def _last_of(gone: set[Path]) -> set[Path]:
     """Return the fields of which an apply took the last that was in them: they are still managed."""
     around = {path[:depth] for path in gone for depth in range(1, len(path))}
     return {
@@ -244,23 +214,14 @@ def _withdraw(managed: dict[FieldManager, Managed], paths: set[Path]) -> None:
 
 def _conflicts(
     managed: dict[FieldManager, Managed], manager: FieldManager, changed: set[Path]
-) -> list[tuple[str, list[str]]]:
-    """Return with whom there is a conflict, as messages name them, and about which fields."""
-    return [
-        (_title(other, each), [text_of(path) for path in sorted(each.fields & changed, key=_outer_first)])
-        for other, each in sorted(managed.items())
-        if other != manager and each.fields & changed
-    ]
-
-
-def _title(manager: FieldManager, managed: Managed) -> str:
-    path = f' with subresource "{manager.subresource}"' if manager.subresource else ""
-    how = f" using {managed.version}" if manager.operation == "Update" else ""
-    return f'"{manager.name}"{path}{how}'
-
-
-def _outer_first(path: Path) -> tuple[int, str]:
-    return len(path), text_of(path)
+) -> Iterator[tuple[str, list[str]]]:
+    """Yield with whom there is a conflict, as messages name them, and which fields, outer ones first."""
+    for other, each in sorted(managed.items()):
+        if other != manager and each.fields & changed:
+            subresource = f' with subresource "{other.subresource}"' if other.subresource else ""
+            how = f" using {each.version}" if other.operation == "Update" else ""
+            fields = sorted(each.fields & changed, key=lambda path: (len(path), text_of(path)))
+            yield f'"{other.name}"{subresource}{how}', list(map(text_of, fields))
 
 
 def _is_kept(path: Path, kept: frozenset[Path]) -> bool:

@@ -82,15 +82,15 @@ def surplus(before: str, chosen: Iterable[str], what: str) -> Iterator[Cause]:
         yield forbidden(f"{before}{field}", f"may not specify more than 1 {what}")
 
 
-def duplicate(path: str, shown: str) -> Cause:
-    """Return the cause that a value, as it is shown, was there before."""
-    return "FieldValueDuplicate", path, f"Duplicate value: {shown}"
-
-
-def duplicates(paths_and_texts: Iterable[tuple[str, str]]) -> Iterator[Cause]:
-    """Yield a cause for each text that came before; empty ones are none."""
+def duplicates(paths_and_values: Iterable[tuple[str, str]]) -> Iterator[Cause]:
+    """Yield a cause for each value, as it is shown, that came before."""
     known: set[str] = set()
-    for path, text in paths_and_texts:
-        if text and text in known:
-            yield duplicate(path, f'"{text}"')
-        known.add(text)
+    for path, shown in paths_and_values:
+        if shown in known:
+            yield "FieldValueDuplicate", path, f"Duplicate value: {shown}"
+        known.add(shown)
+
+
+def repeated(paths_and_texts: Iterable[tuple[str, str]]) -> Iterator[Cause]:
+    """Yield a cause for each text that came before; empty ones are none."""
+    return duplicates((path, f'"{text}"') for path, text in paths_and_texts if text)

@@ -7,15 +7,14 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
-from distq.testing.apiserver.admission import PROTECTION
-from distq.testing.apiserver.built_in import built_in
 from distq.testing.apiserver.objects import with_condition
 from distq.testing.apiserver.registry import FOREGROUND, ORPHAN, DeleteOptions, Registry
-from distq.testing.apiserver.resources import NAMESPACES, PODS, Catalogue, ServedResource
+from distq.testing.apiserver.resources import NAMESPACES, PODS, Catalogue, ServedResource, built_in
 from distq.testing.apiserver.status import StatusError
-from distq.testing.apiserver.store import Collection, Content, Stored, StoreEvent
+from distq.testing.apiserver.store import Collection, Stored, StoreEvent
 
 _log = logging.getLogger(__name__)
 _FINALIZER = "kubernetes"
@@ -77,28 +76,23 @@ class GarbageCollector(ClusterController[Place]):
 
     def observe(self, collection: Collection, event: StoreEvent) -> None:
         """Add the keys that a change concerns."""
-        place = collection.identity, event.key
-        before = _owners(event.before)
-        after = _owners(event.after)
-        for uid in before - after:
-            self._dependents[uid].discard(place)
-            if not self._dependents[uid]:
-                del self._dependents[uid]
-        for uid in after - before:
-            self._dependents[uid].add(place)
+        place = collection.identity, event.current.key
+        before, after = _owners(event.before), _owners(None if event.gone else event.current)
+        for owner in before - after:
+            self._dependents[owner].discard(place)
+            if not self._dependents[owner]:
+                del self._dependents[owner]
+        for owner in after - before:
+            self._dependents[owner].add(place)
+        uid = event.current.metadata["uid"]
         if event.gone:
-            self._bury(event.current)
+            self._living.pop(uid, None)
+            waiting = (self._living[owner] for owner in _owners(event.current) & self._living.keys())
+            self.add(*self._dependents.get(uid, ()), *waiting)
         else:
-            self._living[event.current.metadata["uid"]] = place
+            self._living[uid] = place
             if after or "deletionTimestamp" in event.current.metadata:
                 self.add(place)
-
-    def _bury(self, dead: Stored) -> None:
-        uid = dead.metadata["uid"]
-        self._living.pop(uid, None)
-        self.add(*self._dependents.get(uid, ()))
-        for owner in _owners(dead) & self._living.keys():
-            self.add(self._living[owner])  # it may wait for its dependents
 
     def reconcile(self, place: Place) -> None:
         """Delete an object that nothing owns, or do what its own deletion asks for."""
@@ -115,8 +109,8 @@ class GarbageCollector(ClusterController[Place]):
 
     def _finish(self, place: Place, owner: Stored) -> None:
         """Do what the finalizers of garbage collection ask for."""
-        finalizers = owner.metadata.get("finalizers", ())
-        protection = PROTECTION.get(place[0], "")
+        finalizers, resource = owner.metadata.get("finalizers", ()), self._catalogue.of(place[0])
+        protection = resource.rules.get("protection", "") if resource else ""
         if protection in finalizers:
             self._release(place, owner, protection)
             return
@@ -150,15 +144,10 @@ class GarbageCollector(ClusterController[Place]):
         self._rewrite(place, ownerReferences=[each for each in references if each["uid"] not in owners])
 
     def _rewrite(self, place: Place, **fields: list[Any]) -> None:
-        resource = self._catalogue.of(place[0])
-        namespace, _, name = place[1].rpartition("/")
-        if resource is not None:
-            self._registry.update(resource, namespace, name, lambda old: _with_metadata(old or {}, fields))
-
-
-def _with_metadata(content: Content, fields: dict[str, list[Any]]) -> Content:
-    metadata = content["metadata"] | fields
-    return content | {"metadata": {field: value for field, value in metadata.items() if value != []}}
+        resource, stored = self._catalogue.of(place[0]), self._find(place)
+        if resource is not None and stored is not None:
+            metadata = {name: value for name, value in (stored.metadata | fields).items() if value != []}
+            self._registry.rewrite(resource, stored, metadata=metadata)
 
 
 def _owners(stored: Stored | None) -> set[str]:
@@ -182,10 +171,10 @@ class NamespaceController(ClusterController[str]):
         """Add the keys that a change concerns."""
         if collection.identity == NAMESPACES.identity:
             if event.gone:
-                self._terminating.discard(event.key)
+                self._terminating.discard(event.current.key)
             elif "deletionTimestamp" in event.current.metadata:
-                self._terminating.add(event.key)
-                self.add(event.key)
+                self._terminating.add(event.current.key)
+                self.add(event.current.key)
         elif (namespace := event.current.metadata.get("namespace", "")) in self._terminating:
             self.add(namespace)
 
@@ -197,28 +186,21 @@ class NamespaceController(ClusterController[str]):
         if self._emptied(name, PODS):
             self._report(namespace, {})
             return
-        left = {each: objects for each in self._resources() if (objects := self._emptied(name, each))}
+        served = filter(None, (self._catalogue.of(collection.identity) for collection in self._store))
+        resources = [each for each in served if each.namespaced]
+        left = {each: objects for each in resources if (objects := self._emptied(name, each))}
         namespace = self._report(namespace, left)
         if not left:
             finalizers = [each for each in namespace.content["spec"]["finalizers"] if each != _FINALIZER]
-            self._registry.rewrite(
-                NAMESPACES, namespace, "finalize", spec={"finalizers": finalizers} if finalizers else {}
-            )
-
-    def _resources(self) -> Iterator[ServedResource]:
-        """Yield what has namespaces, each at one of its versions."""
-        for collection in self._store:
-            resource = self._catalogue.of(collection.identity)
-            if resource is not None and resource.namespaced:
-                yield resource
+            spec = {"finalizers": finalizers} if finalizers else {}
+            self._registry.rewrite(NAMESPACES, namespace, "finalize", spec=spec)
 
     def _emptied(self, namespace: str, resource: ServedResource) -> list[Stored]:
         """Delete the resource's objects in a namespace; return those that finalizers hold."""
         collection = self._store.collection(resource.identity)
+        options = DeleteOptions(propagation="Background", grace_period=0)
         for stored in list(collection.scan(f"{namespace}/")):
-            self._registry.delete(
-                resource, stored.key, DeleteOptions(propagation="Background", grace_period=0)
-            )
+            self._registry.delete(resource, stored.key, options)
         return list(collection.scan(f"{namespace}/"))
 
     def _report(self, namespace: Stored, left: Mapping[ServedResource, list[Stored]]) -> Stored:
@@ -233,23 +215,12 @@ def _what_is_left(left: Mapping[ServedResource, list[Stored]]) -> Iterator[tuple
     """Yield the conditions that are True, with reason and message."""
     if not left:
         return
-    kinds = (
-        f"{each.plural}.{each.group} has {len(objects)} resource instances" for each, objects in left.items()
-    )
-    yield (
-        "NamespaceContentRemaining",
-        ("SomeResourcesRemain", f"Some resources are remaining: {', '.join(sorted(kinds))}"),
-    )
-    held = Counter(
-        finalizer
-        for objects in left.values()
-        for stored in objects
-        for finalizer in stored.metadata.get("finalizers", ())
-    )
-    listed = ", ".join(
-        sorted(f"{finalizer} in {count} resource instances" for finalizer, count in held.items())
-    )
-    yield (
-        "NamespaceFinalizersRemaining",
-        ("SomeFinalizersRemain", f"Some content in the namespace has finalizers remaining: {listed}"),
-    )
+    kinds = {f"{each.plural}.{each.group}": len(objects) for each, objects in left.items()}
+    listed = ", ".join(sorted(f"{kind} has {count} resource instances" for kind, count in kinds.items()))
+    remaining = f"Some resources are remaining: {listed}"
+    yield "NamespaceContentRemaining", ("SomeResourcesRemain", remaining)
+    objects = chain(*left.values())
+    held = Counter(chain.from_iterable(each.metadata.get("finalizers", ()) for each in objects))
+    listed = ", ".join(sorted(f"{name} in {count} resource instances" for name, count in held.items()))
+    remaining = f"Some content in the namespace has finalizers remaining: {listed}"
+    yield "NamespaceFinalizersRemaining", ("SomeFinalizersRemain", remaining)

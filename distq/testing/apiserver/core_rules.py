@@ -1,46 +1,34 @@
-"""What Services, endpoints, Ingresses, secrets, events, volumes, limits and selectors have to hold.
+"""What networks, secrets, events, webhooks, roles and selectors have to hold.
 
-Source: kubernetes pkg/apis/{core,discovery,networking}/validation.
+Source: kubernetes pkg/apis/{admissionregistration,core,discovery,networking,rbac}/validation.
 """
 
 import ipaddress
-import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from distq.testing.apiserver import names, quantities
-from distq.testing.apiserver.built_in import names_in, rules_of
+from distq.testing.apiserver import names
 from distq.testing.apiserver.causes import (
     Cause,
     Fields,
     Rule,
-    duplicate,
     duplicates,
     forbidden,
     misformed,
     misformed_labels,
+    repeated,
     required,
-    surplus,
+    unsupported,
     wrong,
 )
-from distq.testing.apiserver.objects import finalizer_wrongs
+from distq.testing.apiserver.resources import names_in, rules_of
 
 _ADDRESS_RULE = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-_KEY = re.compile(r"^[-._a-zA-Z0-9]+$")
-_KEY_RULE = (
-    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or "
-    "'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
-)
-_CREDENTIALS = ("password", "username")
-"""Of these a Secret for basic authentication has to hold one."""
-_LIMITED = {"Container", "PersistentVolumeClaim", "Pod"}
-_AMOUNTS_OF_LIMITS = {"default", "defaultRequest", "max", "maxLimitRequestRatio", "min"}
 _ACCOUNT = "kubernetes.io/service-account.name"
 
 
 def _service(spec: Fields, before: str) -> Iterator[Cause]:
-    """Yield what is wrong with a Service: missing or ambiguous ports, a bad address or label."""
     if not spec.get("ports") and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
         yield required(f"{before}ports")
     yield from misformed_labels(f"{before}selector", spec.get("selector", {}))
@@ -50,18 +38,15 @@ def _service(spec: Fields, before: str) -> Iterator[Cause]:
 
 
 def _ports_of_service(spec: Fields, path: str) -> Iterator[Cause]:
-    ports, numbers = spec.get("ports", ()), set()
+    ports = spec.get("ports", ())
     named = [(f"{path}[{index}].name", port.get("name", "")) for index, port in enumerate(ports)]
-    yield from duplicates((place, name) for place, name in named if not names.label(name))
+    yield from repeated((place, name) for place, name in named if not names.label(name))
     for index, port in enumerate(ports):
-        name, number = port.get("name"), (port["protocol"], port["port"])
-        if not name and len(ports) > 1:
-            yield required(f"{path}[{index}].name")
-        elif name:
+        if name := port.get("name"):
             yield from misformed(f"{path}[{index}].name", name, names.label)
-        if number in numbers:
-            yield duplicate(f"{path}[{index}]", _in_go(port))
-        numbers.add(number)
+        elif len(ports) > 1:
+            yield required(f"{path}[{index}].name")
+    yield from duplicates((f"{path}[{index}]", _in_go(port)) for index, port in enumerate(ports))
 
 
 def _in_go(port: Fields) -> str:
@@ -101,11 +86,8 @@ def _endpoint_slice(content: Fields, _: str) -> Iterator[Cause]:
                 yield wrong(path, address, f"must be an IPv{version} address")
             elif not version:
                 yield from misformed(path, address, names.subdomain)
-    known: set[str] = set()
-    for index, port in enumerate(content.get("ports") or ()):
-        if (name := port.get("name") or "") in known:
-            yield duplicate(f"ports[{index}].name", f'"{name}"')
-        known.add(name)
+    ports = enumerate(content.get("ports") or ())
+    yield from duplicates((f"ports[{index}].name", f'"{each.get("name") or ""}"') for index, each in ports)
 
 
 def _ingress(spec: Fields, before: str) -> Iterator[Cause]:
@@ -136,18 +118,16 @@ def _ingress_class(spec: Fields, before: str) -> Iterator[Cause]:
 def _keys(content: Fields, _: str) -> Iterator[Cause]:
     for field in ("data", "binaryData"):
         for key in content.get(field, {}):
-            if not _KEY.match(key):
-                yield wrong(f"{field}[{key}]", key, _KEY_RULE)
+            yield from misformed(f"{field}[{key}]", key, names.config_key)
 
 
 def _secret(content: Fields, _: str) -> Iterator[Cause]:
-    """Yield what is wrong with the keys of a Secret, and those that one of its type lacks."""
     yield from _keys(content, "")
     kind, data = content.get("type", ""), content.get("data", {})
     needed = names_in(rules_of("core.v1.Secret")["keys"], kind)
     missing = [key for key in needed if key not in data]
-    if kind == "kubernetes.io/basic-auth" and not data.keys() & set(_CREDENTIALS):
-        missing = [*_CREDENTIALS]
+    if kind == "kubernetes.io/basic-auth" and not data.keys() & {"password", "username"}:
+        missing = ["password", "username"]
     for key in missing:
         yield required(f"data[{key}]")
     annotations = content["metadata"].get("annotations", {})
@@ -155,78 +135,73 @@ def _secret(content: Fields, _: str) -> Iterator[Cause]:
         yield required(f"metadata.annotations[{_ACCOUNT}]")
 
 
-def _event(reference: str) -> Rule:
-    """Return the rule that an event is in the namespace of what it is about, which the field names."""
-
-    def rule(content: Fields, _: str) -> Iterator[Cause]:
-        own, about = content["metadata"].get("namespace", ""), content.get(reference, {}).get("namespace", "")
-        if content.get("eventTime"):
-            fits = bool(about) or own in {"default", "kube-system"}
-        else:
-            fits = own == (about or "default")
-        if not fits:
-            yield wrong("involvedObject.namespace", about, "does not match event.namespace")
-
-    return rule
+def _event(content: Fields, _: str) -> Iterator[Cause]:
+    about = (content.get("involvedObject") or content.get("regarding") or {}).get("namespace", "")
+    own = content["metadata"].get("namespace", "")
+    if content.get("eventTime"):
+        fits = bool(about) or own in {"default", "kube-system"}
+    else:
+        fits = own == (about or "default")
+    if not fits:
+        yield wrong("involvedObject.namespace", about, "does not match event.namespace")
 
 
-def _lease(spec: Fields, before: str) -> Iterator[Cause]:
-    if (seconds := spec.get("leaseDurationSeconds", 1)) < 1:
-        yield wrong(f"{before}leaseDurationSeconds", seconds, "must be greater than 0")
-    if (count := spec.get("leaseTransitions", 0)) < 0:
-        yield wrong(f"{before}leaseTransitions", count, "must be greater than or equal to 0")
+def _policy_rule(rule: Fields, before: str) -> Iterator[Cause]:
+    if urls := rule.get("nonResourceURLs"):
+        if rule.keys() & {"apiGroups", "resourceNames", "resources"}:
+            apart = "rules cannot apply to both regular resources and non-resource URLs"
+            yield wrong(f"{before}nonResourceURLs", urls, apart)
+        return
+    for field, what in (("apiGroups", "api group"), ("resources", "resource")):
+        if not rule.get(field):
+            yield required(f"{before}{field}", f"resource rules must supply at least one {what}")
 
 
-def _namespace(spec: Fields, before: str) -> Iterator[Cause]:
-    for index, finalizer in enumerate(spec.get("finalizers", ())):
-        yield from misformed(f"{before}finalizers[{index}]", finalizer, finalizer_wrongs)
+def _role(role: Fields, _: str) -> Iterator[Cause]:
+    for index, rule in enumerate(role.get("rules") or ()):
+        if urls := rule.get("nonResourceURLs"):
+            path = f"rules[{index}].nonResourceURLs"
+            yield wrong(path, urls, "namespaced rules cannot apply to non-resource URLs")
 
 
-def _volume(spec: Fields, before: str) -> Iterator[Cause]:
-    sources = spec.keys() - names_in(rules_of("core.v1.PersistentVolumeSpec"), "not_a_source")
-    if not sources:
-        yield required(before.rstrip("."), "must specify a volume type")
-    yield from surplus(before, sources - {"flexVolume"}, "volume type")  # which the server does not count
-    yield from _storage(spec.get("capacity", {}), f"{before}capacity")
+def _cluster_role_binding(binding: Fields, _: str) -> Iterator[Cause]:
+    for index, subject in enumerate(binding.get("subjects", ())):
+        if subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
+            yield required(f"subjects[{index}].namespace")
 
 
-def _claim(spec: Fields, before: str) -> Iterator[Cause]:
-    requests = spec["resources"].get("requests", {})
-    if "storage" not in requests:
-        yield required(f"{before}resources[storage]")
-    yield from _storage(requests, f"{before}resources")
+def _subject(subject: Fields, before: str) -> Iterator[Cause]:
+    group = "" if subject["kind"] == "ServiceAccount" else "rbac.authorization.k8s.io"
+    if subject["kind"] in {"ServiceAccount", "User", "Group"}:
+        yield from unsupported(f"{before}apiGroup", subject.get("apiGroup", group), [group])
+    if subject["kind"] == "ServiceAccount" and subject.get("name"):
+        yield from misformed(f"{before}name", subject["name"], names.subdomain)
 
 
-def _storage(amounts: Mapping[str, str], path: str) -> Iterator[Cause]:
-    if quantities.amount(amounts.get("storage", "1")) <= 0:
-        yield wrong(f"{path}[storage]", amounts["storage"], "must be greater than zero")
+def _webhook(hook: Fields, before: str) -> Iterator[Cause]:
+    if name := hook.get("name"):
+        yield from misformed(f"{before}name", name, _name_of_webhook)
+    versions, path = hook.get("admissionReviewVersions", ()), f"{before}admissionReviewVersions"
+    for index, version in enumerate(versions):
+        yield from misformed(f"{path}[{index}]", version, names.dns_1035_label)
+        if version in versions[:index]:
+            yield wrong(f"{path}[{index}]", version, "duplicate version")
+    if versions and not {"v1", "v1beta1"} & {*versions}:
+        yield wrong(path, versions, "must include at least one of v1, v1beta1")
+    if ("url" in hook["clientConfig"]) == ("service" in hook["clientConfig"]):
+        yield required(f"{before}clientConfig", "exactly one of url or service is required")
 
 
-def _limit_range(spec: Fields, before: str) -> Iterator[Cause]:
-    limits = spec.get("limits") or ()
-    yield from duplicates((f"{before}limits[{i}].type", each["type"]) for i, each in enumerate(limits))
-    for index, each in enumerate(limits):
-        yield from misformed(f"{before}limits[{index}].type", each["type"], _type_of_limit)
-        form = names.container_resource if each["type"] in {"Container", "Pod"} else names.resource
-        for field in _AMOUNTS_OF_LIMITS & each.keys():
-            for name in each[field]:
-                yield from misformed(f"{before}limits[{index}].{field}[{name}]", name, form)
+def _name_of_webhook(name: str) -> list[str]:
+    too_few = ["should be a domain with at least three segments separated by dots"] * (name.count(".") < 2)
+    return names.subdomain(name) + too_few
 
 
-def _type_of_limit(name: str) -> list[str]:
-    wrongs = names.qualified(name)
-    if not wrongs and "/" not in name and name not in _LIMITED:
-        return ["must be a standard limit type or fully qualified"]
-    return wrongs
-
-
-def _quota(spec: Fields, before: str) -> Iterator[Cause]:
-    for name, quantity in spec.get("hard", {}).items():
-        yield from misformed(f"{before}hard[{name}]", name, names.quota_resource)
-        if quantities.amount(quantity) < 0:
-            yield wrong(f"{before}hard[{name}]", quantity, "must be greater than or equal to 0")
-        if (name in names.COUNTED or name.startswith("count/")) and quantities.amount(quantity) % 1:
-            yield wrong(f"{before}hard[{name}]", quantity, "must be an integer")
+def _rule_of_webhook(rule: Fields, before: str) -> Iterator[Cause]:
+    for field in ("apiVersions", "resources"):
+        for index, each in enumerate(rule.get(field, ())):
+            if not each:
+                yield required(f"{before}{field}[{index}]")
 
 
 def _label_selector(selector: Fields, before: str) -> Iterator[Cause]:
@@ -252,21 +227,22 @@ def _expression(expression: Fields, path: str) -> Iterator[Cause]:
 
 
 RULES: Mapping[str, Rule] = {
-    "coordination.v1.LeaseSpec": _lease,
+    "admissionregistration.v1.MutatingWebhook": _webhook,
+    "admissionregistration.v1.RuleWithOperations": _rule_of_webhook,
+    "admissionregistration.v1.ValidatingWebhook": _webhook,
     "core.v1.ConfigMap": _keys,
     "core.v1.EndpointSubset": _endpoint_subset,
-    "core.v1.Event": _event("involvedObject"),
-    "core.v1.LimitRangeSpec": _limit_range,
-    "core.v1.NamespaceSpec": _namespace,
-    "core.v1.PersistentVolumeClaimSpec": _claim,
-    "core.v1.PersistentVolumeSpec": _volume,
-    "core.v1.ResourceQuotaSpec": _quota,
+    "core.v1.Event": _event,
     "core.v1.Secret": _secret,
     "core.v1.ServiceSpec": _service,
     "discovery.v1.EndpointSlice": _endpoint_slice,
-    "events.v1.Event": _event("regarding"),
+    "events.v1.Event": _event,
     "meta.v1.LabelSelector": _label_selector,
     "networking.v1.IngressBackend": _ingress_backend,
     "networking.v1.IngressClassSpec": _ingress_class,
     "networking.v1.IngressSpec": _ingress,
+    "rbac.v1.ClusterRoleBinding": _cluster_role_binding,
+    "rbac.v1.PolicyRule": _policy_rule,
+    "rbac.v1.Role": _role,
+    "rbac.v1.Subject": _subject,
 }

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
-from distq.testing.apiserver.built_in import rules_of
+from distq.testing.apiserver.resources import rules_of
 
 Fields = dict[str, Any]
 
@@ -20,11 +20,17 @@ _IMAGE = re.compile(r"([\w.-]+(:\d+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[\w.-]+)?(
 
 def fill(name: str, fields: Fields) -> None:
     """Add to the fields of a type what is left out of them."""
-    for field, value in rules_of(name).get("defaults", {}).items():
-        if field not in fields:
-            fields[field] = deepcopy(value)
+    _add(rules_of(name).get("defaults", {}), fields)
     if name in _DERIVED:
         _DERIVED[name](fields)
+
+
+def _add(defaults: Mapping[str, Any], fields: Fields) -> None:
+    for field, value in defaults.items():
+        if field not in fields:
+            fields[field] = deepcopy(value)
+        elif isinstance(value, dict) and isinstance(fields[field], dict):
+            _add(value, fields[field])
 
 
 def _container(fields: Fields) -> None:
@@ -41,7 +47,6 @@ def _volume(fields: Fields) -> None:
 
 def _pod(fields: Fields) -> None:
     spec = fields["spec"]
-    spec.setdefault("enableServiceLinks", True)
     for container in [*spec.get("containers", ()), *spec.get("initContainers", ())]:
         resources = container["resources"]
         if "limits" in resources:
@@ -49,7 +54,6 @@ def _pod(fields: Fields) -> None:
 
 
 def _pod_spec(fields: Fields) -> None:
-    """Let both fields of a Pod's account agree."""
     if name := fields.get("serviceAccountName") or fields.get("serviceAccount"):
         fields |= {"serviceAccountName": name, "serviceAccount": name}
 
@@ -79,14 +83,7 @@ def _job(fields: Fields) -> None:
     spec = fields["spec"]
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
-    fields["spec"] = {
-        "backoffLimit": 6,
-        "completionMode": "NonIndexed",
-        "manualSelector": False,
-        "parallelism": 1,
-        "podReplacementPolicy": "TerminatingOrFailed",
-        "suspend": False,
-    } | spec
+    spec.setdefault("parallelism", 1)
 
 
 def _limit_range_item(fields: Fields) -> None:
@@ -98,8 +95,7 @@ def _limit_range_item(fields: Fields) -> None:
 
 
 def _network_policy(fields: Fields) -> None:
-    outward = ["Egress"] if "egress" in fields else []
-    fields.setdefault("policyTypes", ["Ingress", *outward])
+    fields.setdefault("policyTypes", ["Ingress", "Egress"] if "egress" in fields else ["Ingress"])
 
 
 def _service(fields: Fields) -> None:
@@ -111,7 +107,6 @@ def _service(fields: Fields) -> None:
 
 
 def _service_account(fields: Fields) -> None:
-    """Keep the names of the secrets alone."""
     for secret in fields.get("secrets", ()):
         for other in secret.keys() - {"name"}:
             del secret[other]
@@ -122,33 +117,13 @@ def _local_reference(fields: Fields) -> None:
         del fields["name"]
 
 
-def _scaling(fields: Fields) -> None:
-    """Complete both ways of scaling, where one is described."""
-    if "behavior" not in fields:
-        return
-    ways = {"scaleUp": (0, [("Pods", 4), ("Percent", 100)]), "scaleDown": (None, [("Percent", 100)])}
-    for way, (window, policies) in ways.items():
-        rules = fields["behavior"].setdefault(way, {})
-        rules.setdefault("selectPolicy", "Max")
-        if window is not None:
-            rules.setdefault("stabilizationWindowSeconds", window)
-        listed = [{"type": kind, "value": value, "periodSeconds": 15} for kind, value in policies]
-        rules.setdefault("policies", listed)
-
-
 def _service_port(fields: Fields) -> None:
-    fields.setdefault("protocol", "TCP")
     if fields.get("targetPort") in {None, "", 0} and "port" in fields:
         fields["targetPort"] = fields["port"]
 
 
-def _role_reference(fields: Fields) -> None:
-    if not fields.get("apiGroup"):
-        fields["apiGroup"] = "rbac.authorization.k8s.io"
-
-
-def _subject(fields: Fields) -> None:
-    if not fields.get("apiGroup") and fields.get("kind") in {"User", "Group"}:
+def _reference_to_rbac(fields: Fields) -> None:
+    if not fields.get("apiGroup") and fields.get("kind") != "ServiceAccount":
         fields["apiGroup"] = "rbac.authorization.k8s.io"
 
 
@@ -156,7 +131,6 @@ _DERIVED: Mapping[str, Callable[[Fields], object]] = {
     "apps.v1.DaemonSetSpec": lambda spec: _roll(spec["updateStrategy"], maxSurge=0, maxUnavailable=1),
     "apps.v1.DeploymentSpec": lambda spec: _roll(spec["strategy"], maxSurge="25%", maxUnavailable="25%"),
     "apps.v1.StatefulSetSpec": _stateful_set,
-    "autoscaling.v2.HorizontalPodAutoscalerSpec": _scaling,
     "batch.v1.Job": _job,
     "core.v1.Container": _container,
     "core.v1.LimitRangeItem": _limit_range_item,
@@ -171,6 +145,6 @@ _DERIVED: Mapping[str, Callable[[Fields], object]] = {
     "core.v1.Volume": _volume,
     "discovery.v1.Endpoint": lambda endpoint: endpoint.pop("deprecatedTopology", None),
     "networking.v1.NetworkPolicySpec": _network_policy,
-    "rbac.v1.RoleRef": _role_reference,
-    "rbac.v1.Subject": _subject,
+    "rbac.v1.RoleRef": _reference_to_rbac,
+    "rbac.v1.Subject": _reference_to_rbac,
 }

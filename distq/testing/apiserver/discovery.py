@@ -5,42 +5,48 @@ what ``explain`` shows, how to merge, and that the server validates. Schemas of 
 prose, those of custom ones as their definitions have them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from distq.testing.apiserver.built_in import published
-from distq.testing.apiserver.resources import OF_SUBRESOURCES, SUBRESOURCE_VERBS, Catalogue, ServedResource
+from distq.testing.apiserver.resources import (
+    OF_SUBRESOURCES,
+    SUBRESOURCE_VERBS,
+    Catalogue,
+    ServedResource,
+    built_in,
+    published,
+)
 
 Document = dict[str, Any]
-_PREFIX = "#/components/schemas/"
+_KINDS = "x-kubernetes-group-version-kind"
 _FIELD_VALIDATION = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
-VERSION = {
-    "major": "1",
-    "minor": "36",
-    "gitVersion": "v1.36.3",
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "buildDate": "1970-01-01T00:00:00Z",
-    "goVersion": "",
-    "compiler": "emulated by distq",
-    "platform": "linux/amd64",
-}
 
 
-def core_versions() -> Document:
-    """Return the answer of /api."""
-    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
-
-
-def groups(catalogue: Catalogue) -> Document:
-    """Return the answer of /apis."""
-    names = sorted({each.group for each in catalogue if each.group})
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(catalogue, name) for name in names]}
-
-
-def group(catalogue: Catalogue, name: str) -> Document:
-    """Return the answer of /apis/NAME; raises KeyError where nothing is served under it."""
-    return {"kind": "APIGroup", "apiVersion": "v1"} | _group(catalogue, name)
+def discover(catalogue: Catalogue, path: str) -> Document:
+    """Return the answer of a path; raises KeyError where nothing is served under it."""
+    match path.strip("/").split("/"):
+        case ["version"]:
+            return dict(built_in()["version"])
+        case ["api"]:
+            return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+        case ["apis"]:
+            names = sorted({each.group for each in catalogue if each.group})
+            listed = [_group(catalogue, name) for name in names]
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
+        case ["apis", group]:
+            return {"kind": "APIGroup", "apiVersion": "v1"} | _group(catalogue, group)
+        case ["api", version]:
+            return _resources(_served(catalogue, "", version))
+        case ["apis", group, version]:
+            return _resources(_served(catalogue, group, version))
+        case ["openapi", "v3"]:
+            paths = sorted({f"apis/{each.api_version}" if each.group else "api/v1" for each in catalogue})
+            return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in paths}}
+        case ["openapi", "v3", "api", version]:
+            return _openapi(_served(catalogue, "", version))
+        case ["openapi", "v3", "apis", group, version]:
+            return _openapi(_served(catalogue, group, version))
+    raise KeyError(path)
 
 
 def _group(catalogue: Catalogue, name: str) -> Document:
@@ -51,15 +57,10 @@ def _group(catalogue: Catalogue, name: str) -> Document:
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
-def resources(catalogue: Catalogue, group_name: str, version: str) -> Document:
-    """Return the answer of /api/v1 or /apis/GROUP/VERSION; raises KeyError where nothing is served."""
-    served = _served(catalogue, group_name, version)
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
-        "groupVersion": served[0].api_version,
-        "resources": [entry for each in served for entry in _entries(each)],
-    }
+def _resources(served: Sequence[ServedResource]) -> Document:
+    entries = [entry for each in served for entry in _entries(each)]
+    head = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": served[0].api_version}
+    return head | {"resources": entries}
 
 
 def _served(catalogue: Catalogue, group_name: str, version: str) -> list[ServedResource]:
@@ -69,49 +70,28 @@ def _served(catalogue: Catalogue, group_name: str, version: str) -> list[ServedR
     return served
 
 
-def _entries(resource: ServedResource) -> list[Document]:
-    entry: Document = {
+def _entries(resource: ServedResource) -> Iterator[Document]:
+    of_all = {"namespaced": resource.namespaced, "kind": resource.kind}
+    names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
+    yield {
+        **of_all,
         "name": resource.plural,
         "singularName": resource.singular,
-        "namespaced": resource.namespaced,
-        "kind": resource.kind,
         "verbs": list(resource.verbs),
+        **{field: listed for field, listed in names.items() if listed},
     }
-    if resource.short_names:
-        entry["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        entry["categories"] = list(resource.categories)
-    return [entry, *(_subresource(resource, name) for name in resource.subresources)]
+    for name in resource.subresources:
+        entry = {"name": f"{resource.plural}/{name}", "singularName": "", "verbs": SUBRESOURCE_VERBS[name]}
+        yield of_all | entry | (_kind(OF_SUBRESOURCES[name]) if name in OF_SUBRESOURCES else {})
 
 
-def _subresource(resource: ServedResource, name: str) -> Document:
-    shown = OF_SUBRESOURCES.get(name)
-    place = {} if shown is None else {"group": shown.group, "version": shown.version}
-    return {
-        "name": f"{resource.plural}/{name}",
-        "singularName": "",
-        "namespaced": resource.namespaced,
-        **place,
-        "kind": (shown or resource).kind,
-        "verbs": list(SUBRESOURCE_VERBS[name]),
-    }
-
-
-def openapi_paths(catalogue: Catalogue) -> Document:
-    """Return the answer of /openapi/v3."""
-    versions = {f"apis/{each.api_version}" if each.group else "api/v1" for each in catalogue}
-    return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}"} for path in sorted(versions)}}
-
-
-def openapi(catalogue: Catalogue, group_name: str, version: str) -> Document:
-    """Return the answer of /openapi/v3/apis/GROUP/VERSION; raises KeyError where nothing is served."""
-    served = _served(catalogue, group_name, version)
+def _openapi(served: Sequence[ServedResource]) -> Document:
     schemas: Document = {}
     for each in served:
         schemas |= _custom(each) if each.custom else _built_in(each)
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
+        "info": {"title": "Kubernetes", "version": built_in()["version"]["gitVersion"]},
         "paths": dict(map(_path, served)),
         "components": {"schemas": schemas},
     }
@@ -121,14 +101,14 @@ def _path(resource: ServedResource) -> tuple[str, Document]:
     patch = {
         "parameters": [_FIELD_VALIDATION],
         "responses": {"200": {"description": "OK"}},
-        "x-kubernetes-group-version-kind": _kind(resource),
+        _KINDS: _kind(resource),
     }
     place = f"{'apis' if resource.group else 'api'}/{resource.api_version}"
     scope = "/namespaces/{namespace}" if resource.namespaced else ""
     return f"/{place}{scope}/{resource.plural}/{{name}}", {"get": patch, "patch": patch}
 
 
-def _kind(resource: ServedResource) -> Mapping[str, str]:
+def _kind(resource: ServedResource) -> dict[str, str]:
     return {"group": resource.group, "version": resource.version, "kind": resource.kind}
 
 
@@ -138,19 +118,13 @@ def _custom(resource: ServedResource) -> Document:
     properties = known | (resource.schema.get("properties") or {})
     schema = {"type": "object", **resource.schema, "properties": properties}
     name = ".".join([*reversed(resource.group.split(".")), resource.version, resource.kind])
-    return {name: schema | _of(resource)} | dict(_reached("meta.v1.ObjectMeta"))
+    return {name: schema | {_KINDS: [_kind(resource)]}} | dict(_reached("meta.v1.ObjectMeta"))
 
 
 def _built_in(resource: ServedResource) -> Document:
-    name = published()["kinds"].get(f"{resource.api_version}/{resource.kind}")
-    if name is None:
-        return {}
+    name = published()["kinds"][f"{resource.api_version}/{resource.kind}"]
     schemas = dict(_reached(name))
-    return schemas | {name: schemas[name] | _of(resource)}
-
-
-def _of(resource: ServedResource) -> Document:
-    return {"x-kubernetes-group-version-kind": [_kind(resource)]}
+    return schemas | {name: schemas[name] | {_KINDS: [_kind(resource)]}}
 
 
 def _reached(start: str) -> Iterator[tuple[str, Document]]:
@@ -177,4 +151,4 @@ def _referring(schema: Any, found: set[str]) -> Any:
 
 
 def _reference(name: str) -> Mapping[str, str]:
-    return {"$ref": f"{_PREFIX}{name}"}
+    return {"$ref": f"#/components/schemas/{name}"}

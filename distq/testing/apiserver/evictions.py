@@ -10,12 +10,12 @@ from distq.client.conditions import get_condition
 from distq.informer.selectors import matches
 from distq.testing.apiserver import objects
 from distq.testing.apiserver.objects import is_true, timestamp, with_condition
-from distq.testing.apiserver.options import how_to_delete
 from distq.testing.apiserver.registry import DeleteOptions, Registry
 from distq.testing.apiserver.requests import Target
 from distq.testing.apiserver.resources import BUDGETS, EVICTIONS, PODS
 from distq.testing.apiserver.status import StatusError, bad_request, disruption, forbidden, not_found
 from distq.testing.apiserver.store import Content, Stored
+from distq.testing.apiserver.writes import how_to_delete
 
 _UNPROTECTED = {"Succeeded", "Failed", "Pending"}
 """Phases in which a Pod may end without a disruption."""
@@ -31,15 +31,16 @@ def evict(registry: Registry, target: Target, eviction: Any, *, dry_run: bool) -
         raise bad_request("name in URL does not match name in Eviction object")
     wanted = content.get("deleteOptions") or {}
     options = how_to_delete(wanted)
-    key = objects.object_key(target.namespace, target.name)
-    pod = registry.store.collection(PODS.identity).get(key)
+    pod = registry.find(target)
     if pod is None:
         raise not_found(PODS, target.name)
     with registry.store.rehearsal(dry_run or bool(wanted.get("dryRun"))):
         if pod.content["status"]["phase"] not in _UNPROTECTED and "deletionTimestamp" not in pod.metadata:
             _ask_budgets(registry, pod)
         registry.check_preconditions(PODS, pod, options)
-        _mark(registry, pod)
+        shown = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
+        status = with_condition(pod.content["status"], "DisruptionTarget", "True", **shown)
+        registry.rewrite(PODS, pod, "status", status=status)
         how = DeleteOptions(propagation=options.propagation, grace_period=options.grace_period)
         registry.delete(PODS, pod.key, how)
 
@@ -49,7 +50,7 @@ def _ask_budgets(registry: Registry, pod: Stored) -> None:
     labels = pod.metadata.get("labels")
     selecting = [each for each in budgets if matches(each.content["spec"].get("selector"), labels)]
     if len(selecting) > 1:
-        raise StatusError(500, "", _TOO_MANY)
+        raise StatusError(500, _TOO_MANY)
     for budget in selecting:
         if is_true(pod.content, "Ready") or not _lets_unhealthy_go(budget):
             _take_a_disruption(registry, budget, pod.name)
@@ -65,12 +66,6 @@ def _take_a_disruption(registry: Registry, budget: Stored, pod: str) -> None:
         seen = {"observedGeneration": status["observedGeneration"], "message": ""}
         status = with_condition(status, _ALLOWED, "False", reason="InsufficientPods", **seen)
     registry.rewrite(BUDGETS, budget, "status", status=status)
-
-
-def _mark(registry: Registry, pod: Stored) -> None:
-    shown = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
-    status = with_condition(pod.content["status"], "DisruptionTarget", "True", **shown)
-    registry.rewrite(PODS, pod, "status", status=status)
 
 
 def _lets_unhealthy_go(budget: Stored) -> bool:

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from distq.testing.apiserver.built_in import PRESERVES, Schema
 from distq.testing.apiserver.causes import GO_TYPES, go_text
+from distq.testing.apiserver.resources import PRESERVES, Schema
 from distq.testing.apiserver.structural import EMBEDDED, field_schema
 
 FREE: Schema = {PRESERVES: True}
@@ -207,10 +207,6 @@ def _merged_items(schema: Schema, live: list[Any], applied: list[Any]) -> list[A
             order += waiting[:upto]
             waiting = waiting[upto:]
             shared = [each for each in waiting if each in before]
-    return [_of_both(inner, before, after, item) for item in [*order, *waiting]]
-
-
-def _of_both(schema: Schema, before: dict[ListItem, Any], after: dict[ListItem, Any], item: ListItem) -> Any:
-    if item not in after:
-        return before[item]
-    return merged(schema, before[item], after[item]) if item in before else after[item]
+    both = {item: merged(inner, before[item], after[item]) for item in after.keys() & before.keys()}
+    whole = before | after | both
+    return [whole[item] for item in [*order, *waiting]]

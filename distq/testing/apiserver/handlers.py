@@ -3,34 +3,25 @@
 Source: apiserver pkg/endpoints/handlers.
 """
 
-import random
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from distq.testing.apiserver import discovery, objects
+from distq.testing.apiserver.discovery import discover
 from distq.testing.apiserver.evictions import evict
 from distq.testing.apiserver.listing import ListOptions, list_page, parse_version, reach
-from distq.testing.apiserver.options import WriteOptions, delete_options
 from distq.testing.apiserver.registry import Registry
 from distq.testing.apiserver.representation import PARTIAL, PARTIAL_LIST, Representation
 from distq.testing.apiserver.requests import VERBS, Target, decode, is_set, locate
 from distq.testing.apiserver.resources import ACCESS_REVIEWS, SUBRESOURCE_VERBS, Catalogue
 from distq.testing.apiserver.scale import scale_of
 from distq.testing.apiserver.selectors import Selector
-from distq.testing.apiserver.status import (
-    StatusError,
-    deleted,
-    method_not_allowed,
-    not_found,
-    success,
-)
+from distq.testing.apiserver.status import StatusError, deleted, method_not_allowed, not_found, success
 from distq.testing.apiserver.store import Stored
 from distq.testing.apiserver.watch import Watch
-from distq.testing.apiserver.writes import Writer
+from distq.testing.apiserver.writes import WriteOptions, Writer, delete_options
 
-_MIN_WATCH_SECONDS = 1800.0
 _MAX_BODY = 3 * 1024 * 1024
 _OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """A document without schemas is an empty message: nothing is validated."""
@@ -55,37 +46,19 @@ class Api:
                 return self._discover(request.path)
             return await self._act(request, target)
         except StatusError as error:
-            headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
+            seconds = (error.details or {}).get("retryAfterSeconds")
+            headers = {} if seconds is None else {"Retry-After": str(seconds)}
             return _json(error.as_object(), error.code, headers)
 
     def _discover(self, path: str) -> web.Response:
         if path in _HEALTH_PATHS:
             return web.Response(text="ok")
+        if path.strip("/") == "openapi/v2":  # an old kubectl refuses to apply without it
+            return web.Response(body=b"", content_type=_OPENAPI_V2)
         try:
-            match path.strip("/").split("/"):
-                case ["version"]:
-                    return _json(discovery.VERSION)
-                case ["api"]:
-                    return _json(discovery.core_versions())
-                case ["apis"]:
-                    return _json(discovery.groups(self._catalogue))
-                case ["api", version]:
-                    return _json(discovery.resources(self._catalogue, "", version))
-                case ["apis", group]:
-                    return _json(discovery.group(self._catalogue, group))
-                case ["apis", group, version]:
-                    return _json(discovery.resources(self._catalogue, group, version))
-                case ["openapi", "v2"]:  # an old kubectl refuses to apply without it
-                    return web.Response(body=b"", content_type=_OPENAPI_V2)
-                case ["openapi", "v3"]:
-                    return _json(discovery.openapi_paths(self._catalogue))
-                case ["openapi", "v3", "api", version]:
-                    return _json(discovery.openapi(self._catalogue, "", version))
-                case ["openapi", "v3", "apis", group, version]:
-                    return _json(discovery.openapi(self._catalogue, group, version))
+            return _json(discover(self._catalogue, path))
         except KeyError:
-            pass
-        return web.Response(status=404, text="404 page not found\n")
+            return web.Response(status=404, text="404 page not found\n")
 
     async def _act(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
         if target.resource == ACCESS_REVIEWS:
@@ -112,30 +85,23 @@ class Api:
     async def _get(self, request: web.BaseRequest, target: Target) -> web.Response:
         representation = _representation(request, target)
         await reach(self._store, parse_version(request.query.get("resourceVersion", "")))
-        return _bytes(representation.object(_shown(target, self._find(target))))
+        stored = self._registry.find(target)
+        if stored is None:
+            raise not_found(target.resource, target.name)
+        return _bytes(representation.object(_shown(target, stored)))
 
     async def _read_collection(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
-        query = request.query
-        selector = _selector(request, target)
-        options = ListOptions.parse(query)
-        if is_set(query, "watch"):
+        selector, options = _selector(request, target), ListOptions.parse(request.query)
+        if is_set(request.query, "watch"):
             return await self._watch(request, target, selector, options)
         representation = _representation(request, target, is_list=True)
-        collection = self._store.collection(target.resource.identity)
-        return _bytes(representation.list(*await list_page(self._store, collection, options, selector)))
+        return _bytes(representation.list(*await list_page(self._store, options, selector)))
 
     async def _watch(
         self, request: web.BaseRequest, target: Target, selector: Selector, options: ListOptions
     ) -> web.StreamResponse:
-        watch = Watch(
-            self._store,
-            self._store.collection(target.resource.identity),
-            options,
-            selector,
-            Representation(target.resource, request.headers.get("Accept", ""), include=_included(request)),
-            bookmark_period=self._bookmark_period if options.bookmarks else None,
-            timeout=options.timeout or _MIN_WATCH_SECONDS * random.uniform(1, 2),
-        )
+        representation = _requested(request, target)
+        watch = Watch(self._store, options, selector, representation, bookmark_period=self._bookmark_period)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
         await response.prepare(request)
@@ -169,19 +135,16 @@ class Api:
 
     async def _delete(self, request: web.BaseRequest, target: Target) -> web.Response:
         options, dry_run = delete_options(request, await _body(request))
-        key = objects.object_key(target.namespace, target.name)
         with self._store.rehearsal(dry_run):
-            stored, gone = self._registry.delete(target.resource, key, options)
+            stored, gone = self._registry.delete(target.resource, target.key, options)
         if gone and not target.resource.returns_deleted:
             return _json(deleted(target.resource, target.name, stored.metadata["uid"]))
         return _bytes(_representation(request, target).object(stored))
 
     async def _delete_collection(self, request: web.BaseRequest, target: Target) -> web.Response:
         options, dry_run = delete_options(request, await _body(request))
-        selector = _selector(request, target)
-        collection = self._store.collection(target.resource.identity)
-        options_of_list = ListOptions.parse(request.query)
-        items, metadata = await list_page(self._store, collection, options_of_list, selector)
+        selector, which = _selector(request, target), ListOptions.parse(request.query)
+        items, metadata = await list_page(self._store, which, selector)
         with self._store.rehearsal(dry_run):
             for stored in items:
                 self._registry.delete(target.resource, stored.key, options)
@@ -201,37 +164,28 @@ class Api:
         answer = ACCESS_REVIEWS.with_type({"metadata": {}}) | review
         return _json(answer | {"status": {"allowed": True}}, 201)
 
-    def _find(self, target: Target) -> Stored:
-        stored = self._writer.existing(target)
-        if stored is None:
-            raise not_found(target.resource, target.name)
-        return stored
-
 
 def _shown(target: Target, stored: Stored) -> Stored:
     return scale_of(target.resource, stored) if target.subresource == "scale" else stored
 
 
-def _included(request: web.BaseRequest) -> str:
-    """Return what rows of a table hold beside their cells: None, Metadata or Object."""
-    return request.query.get("includeObject", "")
+def _requested(request: web.BaseRequest, target: Target) -> Representation:
+    accept, include = request.headers.get("Accept", ""), request.query.get("includeObject", "")
+    return Representation(target.shown, accept, include=include)
 
 
 def _representation(request: web.BaseRequest, target: Target, *, is_list: bool = False) -> Representation:
-    accept = request.headers.get("Accept", "")
-    representation = Representation(target.shown, accept, include=_included(request))
+    representation = _requested(request, target)
     if representation.form == (PARTIAL if is_list else PARTIAL_LIST):
         found = "is a list" if is_list else "is not a list"
-        message = f"you requested {representation.form}, but the requested object {found}"
-        raise StatusError(406, "NotAcceptable", message)
+        raise StatusError(406, f"you requested {representation.form}, but the requested object {found}")
     return representation
 
 
 async def _body(request: web.BaseRequest) -> bytes:
     body = await request.content.read()
     if len(body) > _MAX_BODY:
-        message = f"Request entity too large: limit is {_MAX_BODY}"
-        raise StatusError(413, "RequestEntityTooLarge", message)
+        raise StatusError(413, f"Request entity too large: limit is {_MAX_BODY}")
     return body
 
 

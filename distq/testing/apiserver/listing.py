@@ -15,25 +15,19 @@ import msgspec
 
 from distq.testing.apiserver.causes import forbidden, unsupported
 from distq.testing.apiserver.requests import is_set, whole_number
+from distq.testing.apiserver.resources import built_in
 from distq.testing.apiserver.selectors import Selector
 from distq.testing.apiserver.status import (
     StatusError,
     bad_request,
-    expired,
-    internal_error,
     invalid_options,
 )
-from distq.testing.apiserver.store import Collection, Store, Stored
+from distq.testing.apiserver.store import Store, Stored
+
+Page = tuple[list[Stored], dict[str, Any]]
+"""Some of the objects, and the metadata of their list."""
 
 _WAIT_FOR_VERSION = 3.0
-_COMPACTED = "The provided resource version is too old to display a consistent list result."
-_CONTINUE_EXPIRED = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new "
-    "list without the continue parameter, or use the continue token in this response to retrieve the "
-    "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
-    "that were created, modified, or deleted between the time the first chunk was returned and now may show "
-    "up in the list."
-)
 _LATEST = -1
 """The revision in the token of a 410 answer: go on with what is there now."""
 
@@ -69,28 +63,19 @@ def parse_version(text: str) -> int:
     """Return a resourceVersion as a number, empty as 0."""
     if text and not text.isdecimal():
         cause = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise internal_error(f"resourceVersion: {cause}")
+        raise StatusError(500, f"resourceVersion: {cause}")
     return int(text or 0)
 
 
-def _version_of_list(text: str) -> int:
-    try:
-        return parse_version(text)
-    except StatusError as error:
-        raise bad_request(f"invalid resource version: {error.message}") from None
-
-
 def _validate(options: ListOptions) -> None:
-    causes = []
     field = "resourceVersionMatch"
-    if options.match:
-        if not options.resource_version:
-            causes.append(f"{field} is forbidden unless resourceVersion is provided")
-        if options.continue_token:
-            causes.append(f"{field} is forbidden when continue is provided")
-        if options.match == "Exact" and options.resource_version == "0":
-            causes.append(f'{field} "exact" is forbidden for resourceVersion "0"')
-    listed = [forbidden(field, cause) for cause in causes]
+    exact_zero = options.match == "Exact" and options.resource_version == "0"
+    rules = {
+        f"{field} is forbidden unless resourceVersion is provided": not options.resource_version,
+        f"{field} is forbidden when continue is provided": options.continue_token,
+        f'{field} "exact" is forbidden for resourceVersion "0"': exact_zero,
+    }
+    listed = [forbidden(field, rule) for rule, is_broken in rules.items() if options.match and is_broken]
     listed += unsupported(field, options.match, ["Exact", "NotOlderThan", ""])
     if options.send_initial_events is not None:
         listed.append(forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"))
@@ -98,12 +83,13 @@ def _validate(options: ListOptions) -> None:
         raise invalid_options("ListOptions", *listed)
 
 
-async def list_page(
-    store: Store, collection: Collection, options: ListOptions, selector: Selector
-) -> tuple[list[Stored], dict[str, Any]]:
+async def list_page(store: Store, options: ListOptions, selector: Selector) -> Page:
     """Return one page and its metadata; waits up to 3 seconds for a version that is not reached yet."""
     _validate(options)
-    version = _version_of_list(options.resource_version)
+    try:
+        version = parse_version(options.resource_version)
+    except StatusError as error:
+        raise bad_request(f"invalid resource version: {error.message}") from None
     if options.continue_token:
         if version:
             raise bad_request("specifying resource version is not allowed when using continue")
@@ -118,12 +104,13 @@ async def list_page(
     if not exact:
         version = store.revision
     try:
-        return _read(collection, selector, version, options.limit, start, past=exact)
+        return _read(store, selector, version, options.limit, start, past=exact)
     except LookupError:
         if not options.continue_token:
-            raise expired(_COMPACTED) from None
+            raise StatusError(410, built_in()["messages"]["compacted"]) from None
         token = _encode(_LATEST, start, selector.prefix)
-        raise expired(_CONTINUE_EXPIRED, continue_token=token) from None
+        message = built_in()["messages"]["continue_expired"]
+        raise StatusError(410, message, continue_token=token) from None
 
 
 async def reach(store: Store, version: int) -> None:
@@ -131,19 +118,14 @@ async def reach(store: Store, version: int) -> None:
     deadline = asyncio.get_running_loop().time() + _WAIT_FOR_VERSION
     while store.revision < version:
         if asyncio.get_running_loop().time() >= deadline:
-            raise _too_large(version, store.revision)
+            cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+            message = f"Timeout: {cause['message']}: {version}, current: {store.revision}"
+            raise StatusError(504, message, details={"causes": [cause], "retryAfterSeconds": 1})
         await asyncio.sleep(0.02)
 
 
-def _too_large(asked: int, current: int) -> StatusError:
-    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    message = f"Timeout: {cause['message']}: {asked}, current: {current}"
-    return StatusError(504, "Timeout", message, details={"causes": [cause], "retryAfterSeconds": 1})
-
-
-def _read(
-    collection: Collection, selector: Selector, version: int, limit: int, start: str, *, past: bool
-) -> tuple[list[Stored], dict[str, Any]]:
+def _read(store: Store, selector: Selector, version: int, limit: int, start: str, *, past: bool) -> Page:
+    collection = store.collection(selector.identity)
     rest = collection.scan(selector.prefix, start, version if past else None)
     matching = filter(selector.matches, rest) if selector.selective else rest
     items = list(islice(matching, limit)) if limit > 0 else list(matching)

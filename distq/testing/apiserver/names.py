@@ -4,10 +4,11 @@ Each function returns what is wrong with a text; nothing, where it is right.
 Source: apimachinery pkg/util/validation, pkg/api/validate/content and pkg/api/validation/path.
 """
 
+import math
 import re
 from collections.abc import Callable
 
-from distq.testing.apiserver.built_in import built_in, names_in
+from distq.testing.apiserver.resources import built_in, names_in
 
 Form = Callable[[str], list[str]]
 
@@ -15,18 +16,19 @@ _PREFIX_RULE = " with an optional DNS subdomain prefix and '/' (e.g. 'example.co
 
 
 def _form(name: str) -> Form:
-    pattern, rule, most = (built_in()["forms"][name][key] for key in ("pattern", "rule", "most"))
-    compiled = re.compile(pattern)
+    form = built_in()["forms"][name]
+    pattern, most = re.compile(form["pattern"]), form.get("most", math.inf)
 
     def wrongs(text: str) -> list[str]:
         too_long = [f"must be no more than {most} bytes"] * (len(text) > most)
-        return too_long + [rule] * (compiled.fullmatch(text) is None)
+        return too_long + [form["rule"]] * (pattern.fullmatch(text) is None)
 
     return wrongs
 
 
 label, subdomain, dns_1035_label = _form("label"), _form("subdomain"), _form("dns_1035_label")
-label_value, _name_part = _form("label_value"), _form("name_part")
+label_value, config_key, _name_part = _form("label_value"), _form("config_key"), _form("name_part")
+percent = _form("percent")
 
 
 def qualified(text: str, called: str = "a qualified name") -> list[str]:
@@ -34,16 +36,21 @@ def qualified(text: str, called: str = "a qualified name") -> list[str]:
     prefix, slash, name = text.rpartition("/")
     if "/" in prefix:
         return [f"{called} {built_in()['forms']['name_part']['rule']}{_PREFIX_RULE}"]
-    wrongs = [f"prefix part {wrong}" for wrong in (subdomain(prefix) if prefix else ["must be non-empty"])]
-    wrongs = wrongs if slash else []
-    if not name:
-        wrongs.append("name part must be non-empty")
-    return wrongs + [f"name part {wrong}" for wrong in _name_part(name)]
+    of_prefix = (subdomain(prefix) if prefix else ["must be non-empty"]) if slash else []
+    of_name = ["must be non-empty"] * (not name) + _name_part(name)
+    return [f"prefix part {wrong}" for wrong in of_prefix] + [f"name part {wrong}" for wrong in of_name]
 
 
 def label_key(text: str) -> list[str]:
     """Look at the key of a label."""
     return qualified(text, "a valid label key")
+
+
+def finalizer(text: str) -> list[str]:
+    """Look at a finalizer, which has a domain, or is one of the server's own."""
+    needs_domain = "/" not in text and text not in {"foregroundDeletion", "kubernetes", "orphan"}
+    unknown = ["name is neither a standard finalizer name nor is it fully qualified"] * needs_domain
+    return unknown + qualified(text)
 
 
 def path_segment(text: str) -> list[str]:
@@ -55,17 +62,8 @@ def path_segment(text: str) -> list[str]:
 
 def port_name(text: str) -> list[str]:
     """Look at the name of a container's port."""
-    rules = (
-        (len(text) > 15, "must be no more than 15 characters"),
-        (
-            not re.fullmatch("[-a-z0-9]+", text),
-            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
-        ),
-        (not re.search("[a-z]", text), "must contain at least one letter (a-z)"),
-        ("--" in text, "must not contain consecutive hyphens"),
-        (text.startswith("-") or text.endswith("-"), "must not begin or end with a hyphen"),
-    )
-    return [rule for is_broken, rule in rules if is_broken]
+    rules = built_in()["port_name"]
+    return [rule for pattern, rule in rules.items() if not re.fullmatch(pattern, text, re.DOTALL)]
 
 
 _OF_CONTAINERS = {"cpu", "ephemeral-storage", "memory"}
@@ -81,9 +79,8 @@ def resource(text: str) -> list[str]:
 
 def container_resource(text: str) -> list[str]:
     """Look at the name of what a container takes."""
-    return resource(text) + ["must be a standard resource for containers"] * (
-        not _is_standard(text, _OF_CONTAINERS)
-    )
+    unknown = not _is_standard(text, _OF_CONTAINERS)
+    return resource(text) + ["must be a standard resource for containers"] * unknown
 
 
 def quota_resource(text: str) -> list[str]:

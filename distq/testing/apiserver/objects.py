@@ -8,7 +8,6 @@ import re
 import uuid
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,22 +16,16 @@ from distq.client.conditions import get_condition
 from distq.testing.apiserver import names, typed
 from distq.testing.apiserver.causes import Cause, forbidden, misformed, misformed_labels, required, wrong
 from distq.testing.apiserver.names import Form
+from distq.testing.apiserver.requests import Target
 from distq.testing.apiserver.resources import ServedResource
-from distq.testing.apiserver.status import bad_request, conflict, invalid, refuse
-from distq.testing.apiserver.store import Content, Stored
-from distq.testing.apiserver.structural import same_value
+from distq.testing.apiserver.status import bad_request, conflict, invalid, refuse, undecodable
+from distq.testing.apiserver.store import Content
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_STANDARD_FINALIZERS = {"foregroundDeletion", "orphan", "kubernetes"}
 _LENIENT = {"admissionregistration.k8s.io", "coordination.k8s.io", "events.k8s.io", "policy"}
 """The groups of kinds whose finalizers need no domain; those of custom resources need none either."""
-_FINALIZER_RULE = "name is neither a standard finalizer name nor is it fully qualified"
-_OWNER_RULES = {
-    "apiVersion": "version must not be empty",
-    "kind": "must not be empty",
-    "uid": "must not be empty",
-    "name": "must not be empty",
-}
+_OWNER_RULES = {"apiVersion": "version must not be empty"}
+_OWNER_RULES |= dict.fromkeys(("kind", "uid", "name"), "must not be empty")
 _OWNER_FIELDS = ("apiVersion", "kind", "name", "uid", "controller", "blockOwnerDeletion")
 _KEPT_FROM_OLD = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
@@ -57,11 +50,6 @@ def grace_period(pod: Content, asked: int | None) -> int:
     return asked if left is None else min(left, asked)
 
 
-def object_key(namespace: str, name: str) -> str:
-    """Return the key of an object in its collection."""
-    return f"{namespace}/{name}" if namespace else name
-
-
 def accept(resource: ServedResource, decoded: Any, namespace: str, name: str = "") -> Content:
     """Return a decoded body as content, after checking that it is what the URL says."""
     return placed(typed_content(resource, decoded), namespace, name)
@@ -73,7 +61,11 @@ def typed_content(resource: ServedResource, decoded: Any) -> Content:
     if not isinstance(decoded, dict):
         raise bad_request(f"{unrecognized}couldn't get version/kind; json parse error: no object")
     _check_type(resource, decoded, unrecognized)
-    metadata = _clean(resource, decoded.get("metadata") or {})
+    metadata = typed.metadata(resource, decoded.get("metadata") or {})
+    for elsewhere in ("managedFields", "selfLink"):
+        metadata.pop(elsewhere, None)
+    if owners := metadata.get("ownerReferences"):
+        metadata["ownerReferences"] = [each for i, each in enumerate(owners) if each not in owners[:i]]
     apart = {"kind", "apiVersion", "metadata"}
     content = {field: value for field, value in decoded.items() if field not in apart}
     return typed.decode(resource, content) | {"metadata": metadata}
@@ -81,19 +73,14 @@ def typed_content(resource: ServedResource, decoded: Any) -> Content:
 
 def placed(content: Content, namespace: str, name: str) -> Content:
     """Return the content under the namespace and the name (none: a new object's) that the URL names."""
-    metadata = content["metadata"]
+    metadata, called = content["metadata"], "the name of the object"
     if name and "name" not in metadata:
-        raise bad_request(
-            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )
+        raise bad_request(f"{called} ({name} based on URL) was undeterminable: name must be provided")
     if name and metadata["name"] != name:
-        raise bad_request(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
-        )
+        raise bad_request(f"{called} ({metadata['name']}) does not match the name on the URL ({name})")
     if metadata.get("namespace", namespace) != namespace:
-        raise bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
+        refusal = "the namespace of the provided object does not match the namespace sent on the request"
+        raise bad_request(refusal)
     if namespace:
         metadata["namespace"] = namespace
     return content
@@ -102,9 +89,8 @@ def placed(content: Content, namespace: str, name: str) -> Content:
 def _check_type(resource: ServedResource, decoded: dict[str, Any], unrecognized: str) -> None:
     kind, api_version = decoded.get("kind"), decoded.get("apiVersion")
     if resource.custom and not kind:
-        raise bad_request(
-            f"{unrecognized}Object 'Kind' is missing in '{msgspec.json.encode(decoded).decode()}'"
-        )
+        shown = msgspec.json.encode(decoded).decode()
+        raise bad_request(f"{unrecognized}Object 'Kind' is missing in '{shown}'")
     if resource.custom and kind != resource.kind:
         metadata = decoded.get("metadata")
         name = metadata.get("name", "") if isinstance(metadata, dict) else ""
@@ -115,20 +101,8 @@ def _check_type(resource: ServedResource, decoded: dict[str, Any], unrecognized:
             f"({resource.api_version})"
         )
     if kind and kind != resource.kind:
-        raise bad_request(
-            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
-            f"converting ({kind}) to ({resource.kind}): unknown conversion"
-        )
-
-
-def _clean(resource: ServedResource, metadata: Any) -> dict[str, Any]:
-    """Return typed metadata with each owner once, without managed fields, which are kept elsewhere."""
-    cleaned = typed.metadata(resource, metadata)
-    for apart in ("managedFields", "selfLink"):
-        cleaned.pop(apart, None)
-    if owners := cleaned.get("ownerReferences"):
-        cleaned["ownerReferences"] = [each for i, each in enumerate(owners) if each not in owners[:i]]
-    return cleaned
+        cause = f"converting ({kind}) to ({resource.kind}): unknown conversion"
+        raise undecodable(resource, cause, kind=kind)
 
 
 def prepare_for_create(resource: ServedResource, content: Content) -> None:
@@ -144,28 +118,17 @@ def prepare_for_create(resource: ServedResource, content: Content) -> None:
     if resource.generation:
         metadata["generation"] = 1
     _validate_name(resource, metadata)
-    _validate_metadata(resource, metadata)
+    refuse(resource, metadata["name"], _violations(resource, metadata))
 
 
-def _validate_metadata(resource: ServedResource, metadata: dict[str, Any]) -> None:
-    refuse(resource, metadata["name"], _violations_of_metadata(resource, metadata))
-
-
-def _violations_of_metadata(resource: ServedResource, metadata: dict[str, Any]) -> Iterator[Cause]:
+def _violations(resource: ServedResource, metadata: dict[str, Any]) -> Iterator[Cause]:
     yield from misformed_labels("metadata.labels", metadata.get("labels", {}))
     for key in metadata.get("annotations", {}):
         yield from misformed("metadata.annotations", key, lambda text: names.qualified(text.lower()))
-    strict = not resource.custom and resource.group not in _LENIENT
-    finalizer_form = partial(finalizer_wrongs, strict=strict)
+    form = names.qualified if resource.custom or resource.group in _LENIENT else names.finalizer
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
-        yield from misformed(f"metadata.finalizers[{index}]", finalizer, finalizer_form)
+        yield from misformed(f"metadata.finalizers[{index}]", finalizer, form)
     yield from _violations_of_owners(metadata.get("ownerReferences", ()))
-
-
-def finalizer_wrongs(finalizer: str, *, strict: bool = True) -> list[str]:
-    """Return what is wrong with a finalizer, which has a domain where the rules are strict."""
-    needs_domain = strict and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
-    return [_FINALIZER_RULE] * needs_domain + names.qualified(finalizer)
 
 
 def _violations_of_owners(owners: Sequence[dict[str, Any]]) -> Iterator[Cause]:
@@ -181,11 +144,9 @@ def _violations_of_owners(owners: Sequence[dict[str, Any]]) -> Iterator[Cause]:
     controllers = [f"{each['kind']}/{each['name']}" for each in owners if each.get("controller")]
     for other in controllers[1:]:
         shown = b",".join(map(_shown_owner, owners)).decode()
-        rule = (
-            'Only one reference can have Controller set to true. Found "true" in references for '
-            f"{controllers[0]} and {other}"
-        )
-        yield "FieldValueInvalid", path, f"Invalid value: [{shown}]: {rule}"
+        rule = 'Only one reference can have Controller set to true. Found "true" in references for'
+        message = f"Invalid value: [{shown}]: {rule} {controllers[0]} and {other}"
+        yield "FieldValueInvalid", path, message
 
 
 def _shown_owner(owner: dict[str, Any]) -> bytes:
@@ -208,56 +169,35 @@ def prepare_for_update(resource: ServedResource, new: Content, old: Content) -> 
     metadata, before = new["metadata"], old["metadata"]
     metadata["name"] = before["name"]
     for field in _KEPT_FROM_OLD:
-        if field in before:
-            metadata[field] = before[field]
-        else:
-            metadata.pop(field, None)
-    _validate_metadata(resource, metadata)
-    if "deletionTimestamp" in before:
-        _refuse_new_finalizers(resource, metadata, before)
-
-
-def _refuse_new_finalizers(
-    resource: ServedResource, metadata: dict[str, Any], before: dict[str, Any]
-) -> None:
+        take(metadata, field, before)
+    refuse(resource, metadata["name"], _violations(resource, metadata))
     added = [each for each in metadata.get("finalizers", ()) if each not in before.get("finalizers", ())]
-    if added:
+    if added and "deletionTimestamp" in before:
         listed = ", ".join(f'"{each}"' for each in added)
-        rule = (
-            "no new finalizers can be added if the object is being deleted, found new finalizers "
-            f"[]string{{{listed}}}"
-        )
-        raise invalid(resource, before["name"], forbidden("metadata.finalizers", rule))
+        rule = "no new finalizers can be added if the object is being deleted, found new finalizers []string"
+        cause = forbidden("metadata.finalizers", f"{rule}{{{listed}}}")
+        raise invalid(resource, before["name"], cause)
 
 
-def refuse_other_uid(resource: ServedResource, patched: Content, existing: Content | None) -> None:
-    """Refuse a patch that changes the uid; a PUT that names another one is a conflict."""
-    uid = patched["metadata"].get("uid")
-    if existing is not None and uid and uid != existing["metadata"]["uid"]:
-        cause = wrong("metadata.uid", uid, "field is immutable")
-        raise invalid(resource, existing["metadata"]["name"], cause)
+def take(content: Content, field: str, source: Content) -> None:
+    """Make a field what it is in another object, or absent as there."""
+    if field in source:
+        content[field] = source[field]
+    else:
+        content.pop(field, None)
 
 
-def check_uid(
-    resource: ServedResource, name: str, wanted: str | None, found: str = "", *, namespace: str = ""
-) -> None:
+def check_uid(target: Target, wanted: str | None, found: str = "") -> None:
     """Refuse a write that names another uid than the one found (none: the object is absent)."""
     if not wanted or wanted == found:
         return
+    resource = target.resource
     place = f"{resource.group}/{resource.plural}" if resource.custom else resource.plural
-    raise conflict(
-        resource,
-        name,
-        f"StorageError: invalid object, Code: 4, Key: /registry/{place}/{object_key(namespace, name)}, "
-        "ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
-        f"UID in precondition: {wanted}, UID in object meta: {found}",
+    cause = (
+        f"StorageError: invalid object, Code: 4, Key: /registry/{place}/{target.key}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
     )
-
-
-def same(new: Content, stored: Stored) -> bool:
-    """Return whether a write changes nothing."""
-    new["metadata"]["resourceVersion"] = stored.metadata["resourceVersion"]
-    return same_value(new, stored.content)
+    raise conflict(resource, target.name, cause)
 
 
 def is_true(content: Content, condition: str) -> bool:
@@ -268,10 +208,7 @@ def is_true(content: Content, condition: str) -> bool:
 def with_condition(status: Content, kind: str, value: str, **fields: Any) -> Content:
     """Return the status with a condition, whose time is that at which its own status changed."""
     before = get_condition({"status": status}, kind)
-    unchanged = before is not None and before["status"] == value
-    since = before["lastTransitionTime"] if before and unchanged else timestamp()
+    since = before["lastTransitionTime"] if before and before["status"] == value else timestamp()
     new = {"type": kind, "status": value, "lastTransitionTime": since, **fields}
-    others = status.get("conditions", [])
-    if before is None:
-        return status | {"conditions": [*others, new]}
-    return status | {"conditions": [new if each is before else each for each in others]}
+    conditions = {each["type"]: each for each in status.get("conditions", [])}
+    return status | {"conditions": list((conditions | {kind: new}).values())}

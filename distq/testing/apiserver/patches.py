@@ -9,8 +9,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
-from distq.testing.apiserver.built_in import Schema
 from distq.testing.apiserver.field_sets import FREE
+from distq.testing.apiserver.resources import Schema
 from distq.testing.apiserver.status import StatusError, bad_request
 from distq.testing.apiserver.structural import field_schema
 from distq.testing.apiserver.typed import json_word
@@ -48,19 +48,15 @@ def json_patch(document: Any, operations: Any) -> Any:
     if not isinstance(operations, list | None):
         raise _undecodable(operations, f"value of type []{_OPERATION}")
     for operation in operations or ():
-        _require_operation(operation)
+        if not isinstance(operation, dict | None):
+            raise _undecodable(operation, f"value of type {_OPERATION}")
+        for field in ("op", "from", "path"):
+            if operation and not isinstance(operation.get(field), str | None):
+                raise _undecodable(operation[field], f"struct field jsonPatchOp.{field} of type string")
     root = {"": deepcopy(document)}  # so that the steps of a path begin with an empty one
     for operation in operations or ():
         _operate(root, operation or {})
     return root[""]
-
-
-def _require_operation(operation: Any) -> None:
-    if not isinstance(operation, dict | None):
-        raise _undecodable(operation, f"value of type {_OPERATION}")
-    for field in ("op", "from", "path"):
-        if operation and not isinstance(operation.get(field), str | None):
-            raise _undecodable(operation[field], f"struct field jsonPatchOp.{field} of type string")
 
 
 def _undecodable(value: Any, wanted: str) -> StatusError:
@@ -70,8 +66,7 @@ def _undecodable(value: Any, wanted: str) -> StatusError:
 def _operate(root: dict[str, Any], operation: Mapping[str, Any]) -> None:
     kind, path = operation.get("op"), _steps(operation.get("path"))
     if kind == "test":
-        place = _lookup(root, path[:-1])
-        if _lookup(place, path[-1:], default=None) != operation.get("value"):
+        if _lookup(root, path, may_be_absent=True) != operation.get("value"):
             raise _rejected()
     elif kind in {"add", "replace"}:  # the real one lets replace add to a map, too
         _put(root, path, operation.get("value"), insert=kind == "add")
@@ -83,15 +78,14 @@ def _operate(root: dict[str, Any], operation: Mapping[str, Any]) -> None:
         _remove(root, source)
         _put(root, path, value, insert=True)
     elif kind == "copy" and (source := _steps(operation.get("from"))) != [""]:
-        place = _lookup(root, source[:-1])
-        _put(root, path, _lookup(place, source[-1:], default=None), insert=True)
+        _put(root, path, _lookup(root, source, may_be_absent=True), insert=True)
     else:
         raise _rejected()
 
 
 def _rejected() -> StatusError:
     message = "the server rejected our request due to an error in our request"
-    return StatusError(422, "Invalid", message, details={})
+    return StatusError(422, message, details={})
 
 
 def _steps(path: Any) -> list[str]:
@@ -100,20 +94,18 @@ def _steps(path: Any) -> list[str]:
     return [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")]
 
 
-_REQUIRED = object()
-
-
-def _lookup(document: Any, path: Sequence[str], default: Any = _REQUIRED) -> Any:
+def _lookup(document: Any, path: Sequence[str], *, may_be_absent: bool = False) -> Any:
+    """Return the value at a path, None where only the last step of it leads nowhere and that may be."""
     value = document
-    for step in path:
+    for depth, step in enumerate(path, start=1):
         if isinstance(value, dict) and step in value:
             value = value[step]
         elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
             value = value[int(step)]
-        elif default is _REQUIRED:
-            raise _rejected()
+        elif depth == len(path) and may_be_absent:
+            return None
         else:
-            return default
+            raise _rejected()
     return value
 
 
@@ -156,7 +148,7 @@ def strategic_merge_patch(schema: Schema, target: dict[str, Any], patch: dict[st
     if directive == "delete":
         return {}
     if directive is not None:
-        raise _refused(f"unknown patch type: {directive} in map: {patch}")
+        raise StatusError(500, f"unknown patch type: {directive} in map: {patch}")
     kept = patch.get(_RETAINED, list(target))
     if not isinstance(kept, list):
         raise bad_request("invalid patch format of retainKeys")
@@ -175,21 +167,17 @@ def strategic_merge_patch(schema: Schema, target: dict[str, Any], patch: dict[st
             identity = _identity(field_schema(schema, field) or FREE)
             _require_list(order)
             _require_list(merged[field])
-            _require_order(patch.get(field) or [], order, identity)
+            items, left = patch.get(field) or [], iter(map(identity, order))
+            if not all(identity(each) in left for each in items if not _is_directive(each)):
+                lists = f"patch list:\n{items}\n doesn't match $setElementOrder list:\n{order}\n"
+                raise StatusError(500, f"the order in {lists}")
             merged[field] = _in_order(merged[field], order, target.get(field) or [], identity)
     return merged
 
 
 def _require_list(value: Any) -> None:
     if not isinstance(value, list):
-        raise _refused(f"expected a []interface {{}}, but received a {json_word(value)}")
-
-
-def _require_order(items: Sequence[Any], order: Sequence[Any], identity: Identity) -> None:
-    """Refuse items of a patch that its order leaves out, or has otherwise."""
-    left = iter(map(identity, order))
-    if not all(identity(each) in left for each in items if not _is_directive(each)):
-        raise _refused(f"the order in patch list:\n{items}\n doesn't match $setElementOrder list:\n{order}\n")
+        raise StatusError(500, f"expected a []interface {{}}, but received a {json_word(value)}")
 
 
 def _merge_field(schema: Schema, merged: dict[str, Any], name: str, value: Any) -> None:
@@ -229,21 +217,16 @@ def _in_order(
     merged: Sequence[Any], wanted: Sequence[Any], before: Sequence[Any], identity: Identity
 ) -> list[Any]:
     """Return items in the wanted order; those without one come before the first that was behind them."""
-    order = {identity(each): place for place, each in enumerate(wanted)}
-    places = {identity(each): place for place, each in enumerate(before)}
-    ordered = sorted(
-        (each for each in merged if identity(each) in order), key=lambda each: order[identity(each)]
-    )
-    others = [each for each in before if identity(each) not in order]
     current = {identity(each): each for each in merged}
-    others = [current[identity(each)] for each in others if identity(each) in current]
+    places = {identity(each): place for place, each in enumerate(before)}
+    order = [each for each in dict.fromkeys(map(identity, wanted)) if each in current]
+    others = [each for each in places if each in current and each not in order]
     result: list[Any] = []
-    for each in ordered:
-        place = places.get(identity(each), -1)
-        while others and places[identity(others[0])] < place:
+    for each in order:
+        while others and places[others[0]] < places.get(each, -1):
             result.append(others.pop(0))
         result.append(each)
-    return [*result, *others]
+    return [current[each] for each in [*result, *others]]
 
 
 def _identity(schema: Schema) -> Identity:
@@ -254,7 +237,7 @@ def _identity(schema: Schema) -> Identity:
 
     def of_item(each: Any) -> Hashable:
         if not isinstance(each, dict) or key not in each:
-            raise _refused(f"map: {each} does not contain declared merge key: {key}")
+            raise StatusError(500, f"map: {each} does not contain declared merge key: {key}")
         return _hashable(each[key])
 
     return of_item
@@ -279,7 +262,3 @@ def _without_directives(value: Any) -> Any:
     if isinstance(value, list):
         return [_without_directives(each) for each in value if not _is_directive(each)]
     return value
-
-
-def _refused(message: str) -> StatusError:
-    return StatusError(500, "", message)

@@ -22,7 +22,10 @@ def canonical(value: Any) -> str:
     exact, suffix = _parsed(value)
     if suffix in _BINARY:
         return _binary(exact)
-    return _decimal(exact) if suffix in _DECIMAL else _exponential(exact)
+    if suffix in _DECIMAL:
+        return _decimal(exact)
+    digits, power = _whole(exact)
+    return digits + (f"e{power}" if power else "")
 
 
 def amount(value: Any) -> Decimal:
@@ -57,11 +60,6 @@ def _binary(amount: Decimal) -> str:
 def _decimal(amount: Decimal) -> str:
     digits, power = _whole(amount, max(_DECIMAL.values()))
     return digits + next(name for name, each in _DECIMAL.items() if each == power)
-
-
-def _exponential(amount: Decimal) -> str:
-    digits, power = _whole(amount)
-    return digits + (f"e{power}" if power else "")
 
 
 def _whole(amount: Decimal, most: float = math.inf) -> tuple[str, int]:

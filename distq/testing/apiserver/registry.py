@@ -5,21 +5,21 @@ Source: apiserver pkg/registry/generic/registry/store.go.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from distq.testing.apiserver import objects, strategies
 from distq.testing.apiserver.causes import wrong
+from distq.testing.apiserver.requests import Target
 from distq.testing.apiserver.resources import NAMESPACES, ServedResource
 from distq.testing.apiserver.status import (
-    MODIFIED,
+    StatusError,
     already_exists,
     conflict,
     forbidden,
-    internal_error,
     invalid,
     not_found,
 )
 from distq.testing.apiserver.store import Collection, Content, Store, Stored
+from distq.testing.apiserver.structural import same_value
 
 _PERMANENT_NAMESPACES = {"default", "kube-system", "kube-public"}
 FOREGROUND = "foregroundDeletion"
@@ -55,60 +55,58 @@ class Registry:
     def create(self, resource: ServedResource, content: Content) -> Stored:
         """Create an object, named by its metadata."""
         namespace = content["metadata"].get("namespace", "")
-        self._require_namespace(resource, namespace, content)
+        if namespace:
+            self._require_namespace(resource, namespace, content)
         if "resourceVersion" in content["metadata"]:
-            raise internal_error("resourceVersion should not be set on objects to be created")
+            raise StatusError(500, "resourceVersion should not be set on objects to be created")
         objects.prepare_for_create(resource, content)
         strategies.prepare_for_create(resource, content)
         name = content["metadata"]["name"]
-        key = objects.object_key(namespace, name)
-        collection = self._collection(resource)
-        if (existing := collection.get(key)) is not None:
+        target = Target(resource, namespace, name)
+        if (existing := self.find(target)) is not None:
             raise already_exists(resource, name, deleting="deletionTimestamp" in existing.metadata)
-        return self.store.put(collection, key, content)
+        return self.store.put(self._collection(resource), target.key, content)
+
+    def find(self, target: Target) -> Stored | None:
+        """Return the object that a path names, None where there is none."""
+        return self._collection(target.resource).get(target.key)
 
     def update(
-        self,
-        resource: ServedResource,
-        namespace: str,
-        name: str,
-        change: Callable[[Content | None], Content],
-        *,
-        subresource: str = "",
-        create: bool = False,
+        self, target: Target, change: Callable[[Content | None], Content], *, create: bool = False
     ) -> Written:
         """Change an object to what ``change`` makes of it; it gets None where none exists.
 
         ``change`` returns a new object whose metadata is its own.
         """
-        collection = self._collection(resource)
-        existing = collection.get(objects.object_key(namespace, name))
+        resource, existing = target.resource, self.find(target)
         if existing is None:
-            if subresource or not create:
-                raise not_found(resource, name)
-            return self._create_on_update(resource, namespace, name, change(None))
+            if target.subresource or not create:
+                raise not_found(resource, target.name)
+            content = change(None)
+            objects.check_uid(target, content["metadata"].get("uid"))
+            _require_number(content["metadata"].pop("resourceVersion", None))
+            content["metadata"]["name"] = target.name
+            return Written(self.create(resource, content), created=True)
         new = change(existing.content)
         metadata = new["metadata"]
-        objects.check_uid(resource, name, metadata.get("uid"), existing.metadata["uid"], namespace=namespace)
-        self._check_version(resource, name, metadata.get("resourceVersion"), existing)
-        if subresource == "status":
+        objects.check_uid(target, metadata.get("uid"), existing.metadata["uid"])
+        _check_version(resource, metadata.get("resourceVersion"), existing)
+        if target.subresource == "status":
             new = strategies.prepare_for_status_update(resource, new, existing.content)
             objects.prepare_for_update(resource, new, existing.content)
         else:
+            finalizes = target.subresource == "finalize"
             objects.prepare_for_update(resource, new, existing.content)
-            strategies.prepare_for_update(
-                resource, new, existing.content, finalizes=subresource == "finalize"
-            )
+            strategies.prepare_for_update(resource, new, existing.content, finalizes=finalizes)
         return Written(self._replace(resource, existing, new))
 
     def rewrite(
-        self, resource: ServedResource, stored: Stored, subresource: str, **fields: Content
+        self, resource: ServedResource, stored: Stored, subresource: str = "", **fields: Content
     ) -> Stored:
-        """Give an object other fields by a subresource, as a controller does; return it as it is then."""
+        """Give an object other fields, as a controller does; return it as it is then."""
         new = stored.content | {"metadata": dict(stored.metadata)} | fields
-        namespace = stored.metadata.get("namespace", "")
-        written = self.update(resource, namespace, stored.name, lambda _: new, subresource=subresource)
-        return written.stored
+        target = Target(resource, stored.metadata.get("namespace", ""), stored.name, subresource)
+        return self.update(target, lambda _: new).stored
 
     def delete(self, resource: ServedResource, key: str, options: DeleteOptions) -> tuple[Stored, bool]:
         """Delete an object, or mark it where finalizers hold it; answer it and whether it is gone."""
@@ -158,48 +156,25 @@ class Registry:
 
     def _require_namespace(self, resource: ServedResource, name: str, content: Content) -> None:
         """Refuse a new object in a namespace that does not exist, or is about to go."""
-        if not name:
-            return
         namespace = self._collection(NAMESPACES).get(name)
         if namespace is None:
             raise not_found(NAMESPACES, name)
         if namespace.content["status"]["phase"] == "Terminating":
             metadata, message = content["metadata"], f"namespace {name} is being terminated"
-            raise forbidden(
-                resource,
-                metadata.get("name") or metadata.get("generateName", "Unknown"),
-                f"unable to create new content in namespace {name} because it is being terminated",
-                ("NamespaceTerminating", "metadata.namespace", message),
-            )
+            cause = "NamespaceTerminating", "metadata.namespace", message
+            refusal = f"unable to create new content in namespace {name} because it is being terminated"
+            named = metadata.get("name") or metadata.get("generateName", "Unknown")
+            raise forbidden(resource, named, refusal, cause)
 
     def _collection(self, resource: ServedResource) -> Collection:
         return self.store.collection(resource.identity)
 
-    def _create_on_update(
-        self, resource: ServedResource, namespace: str, name: str, content: Content
-    ) -> Written:
-        objects.check_uid(resource, name, content["metadata"].get("uid"), namespace=namespace)
-        _require_number(content["metadata"].pop("resourceVersion", None))
-        content["metadata"]["name"] = name
-        return Written(self.create(resource, content), created=True)
-
-    def _check_version(
-        self, resource: ServedResource, name: str, wanted: str | None, existing: Stored
-    ) -> None:
-        _require_number(wanted)
-        if wanted in {None, "", "0"}:
-            if not resource.unconditional_update:
-                cause = wrong("metadata.resourceVersion", 0, "must be specified for an update")
-                raise invalid(resource, name, cause, kind=resource.plural)
-        elif wanted != existing.metadata["resourceVersion"]:
-            raise conflict(resource, name, MODIFIED)
-
     def _replace(self, resource: ServedResource, existing: Stored, new: Content) -> Stored:
         """Store the new object; one whose last finalizer went while being deleted goes too."""
-        collection = self._collection(resource)
-        if objects.same(new, existing):
+        collection, metadata = self._collection(resource), new["metadata"]
+        metadata["resourceVersion"] = existing.metadata["resourceVersion"]
+        if same_value(new, existing.content):
             return existing
-        metadata = new["metadata"]
         held = metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds")
         held = held or (resource == NAMESPACES and new["spec"].get("finalizers"))
         if "deletionTimestamp" in metadata and not held:
@@ -209,26 +184,36 @@ class Registry:
 
     def check_preconditions(self, resource: ServedResource, existing: Stored, options: DeleteOptions) -> None:
         """Refuse to delete another object, or version of it, than the options name."""
-        checks: list[tuple[str, Any, Any, str]] = [
-            ("UID", options.uid, existing.metadata["uid"], "deleted and then recreated"),
-            ("ResourceVersion", options.resource_version, existing.metadata["resourceVersion"], "modified"),
-        ]
-        for field, wanted, found, remedy in checks:
-            if wanted is not None and wanted != found:
-                if resource == NAMESPACES:
-                    where = f"{field} in precondition: {wanted}, {field} in object meta: {found}"
-                    raise conflict(resource, existing.name, f"Precondition failed: {where}")
-                cause = (
-                    f"the {field} in the precondition ({wanted}) does not match the {field} in record "
-                    f"({found}). The object might have been {remedy}"
-                )
-                by_kind = replace(resource, plural=resource.kind)  # so the real one's message names it
-                raise conflict(by_kind, existing.name, cause)
+        metadata = existing.metadata
+        for field, wanted, found, remedy in (
+            ("UID", options.uid, metadata["uid"], "deleted and then recreated"),
+            ("ResourceVersion", options.resource_version, metadata["resourceVersion"], "modified"),
+        ):
+            if wanted in {None, found}:
+                continue
+            if resource == NAMESPACES:
+                where = f"{field} in precondition: {wanted}, {field} in object meta: {found}"
+                raise conflict(resource, existing.name, f"Precondition failed: {where}")
+            mismatch = f"the {field} in the precondition ({wanted}) does not match the {field} in record"
+            by_kind = replace(resource, plural=resource.kind)  # so the real one's message names it
+            cause = f"{mismatch} ({found}). The object might have been {remedy}"
+            raise conflict(by_kind, existing.name, cause)
+
+
+def _check_version(resource: ServedResource, wanted: str | None, existing: Stored) -> None:
+    _require_number(wanted)
+    if wanted in {None, "", "0"}:
+        if not resource.unconditional_update:
+            cause = wrong("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid(resource, existing.name, cause, kind=resource.plural)
+    elif wanted != existing.metadata["resourceVersion"]:
+        remedy = "please apply your changes to the latest version and try again"
+        raise conflict(resource, existing.name, f"the object has been modified; {remedy}")
 
 
 def _require_number(version: str | None) -> None:
     if version and not version.isdecimal():
-        raise internal_error(f'strconv.ParseUint: parsing "{version}": invalid syntax')
+        raise StatusError(500, f'strconv.ParseUint: parsing "{version}": invalid syntax')
 
 
 def _finalizers(resource: ServedResource, existing: Stored, options: DeleteOptions) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from distq.testing.apiserver.resources import ServedResource
+from distq.testing.apiserver.resources import ServedResource, built_in
 from distq.testing.apiserver.status import StatusError
 from distq.testing.apiserver.store import Stored
 from distq.testing.apiserver.tables import columns_of
@@ -21,10 +21,6 @@ PARTIAL_LIST = "PartialObjectMetadataList"
 _TABLE = "Table"
 _FINISHED = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
 _PARTIAL_HEAD = b'{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1",'
-_NOT_ACCEPTABLE = """\
-406: Not Acceptable
-
-Available representations: application/json, application/yaml, application/vnd.kubernetes.protobuf"""
 
 
 class Representation:
@@ -75,7 +71,7 @@ class Representation:
         self, items: Iterable[Stored], metadata: dict[str, Any], *, headers: bool = True
     ) -> dict[str, Any]:
         head = {"kind": _TABLE, "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
-        definitions = [column._asdict() for column, _ in self._columns] if headers else []
+        definitions = [column for column, _ in self._columns] if headers else []
         return head | {"columnDefinitions": definitions, "rows": [self._row(each) for each in items]}
 
     def _row(self, stored: Stored) -> dict[str, Any]:
@@ -115,4 +111,4 @@ def _negotiate(accept: str, *, tables: bool = False) -> str:
         form = next((each[3:] for each in parameters if each.startswith("as=")), "")
         if form in {"", PARTIAL, PARTIAL_LIST} or (form == _TABLE and tables):
             return form
-    raise StatusError(406, "NotAcceptable", _NOT_ACCEPTABLE, details={})
+    raise StatusError(406, built_in()["messages"]["not_acceptable"], details={})

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import msgspec
 import yaml
@@ -17,41 +17,34 @@ _NAMESPACE_SUBRESOURCES = {"finalize", "status"}
 VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-class Path(NamedTuple):
-    """The parts of a path that names a resource or an object."""
-
-    group: str
-    version: str
-    namespace: str
-    plural: str
-    name: str
-    subresource: str
-
-    @classmethod
-    def parse(cls, path: str) -> Self | None:
-        """Return the parts, or None where the path has another form."""
-        match path.strip("/").split("/"):
-            case ["api", version, *rest] if rest:
-                group = ""
-            case ["apis", group, version, *rest] if rest:
-                pass
-            case _:
-                return None
-        namespace = ""
-        if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
-            namespace, rest = rest[1], rest[2:]
-        plural, name, *subresources = [*rest, ""] if len(rest) == 1 else rest
-        return cls(group, version, namespace, plural, name, "/".join(subresources))
+def _parts(path: str) -> tuple[str, str, str, str, str, str] | None:
+    """Return group, version, namespace, plural, name, subresource; None where the path has another form."""
+    match path.strip("/").split("/"):
+        case ["api", version, *rest] if rest:
+            group = ""
+        case ["apis", group, version, *rest] if rest:
+            pass
+        case _:
+            return None
+    namespace = ""
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
+        namespace, rest = rest[1], rest[2:]
+    plural, name, *subresources = [*rest, ""] if len(rest) == 1 else rest
+    return group, version, namespace, plural, name, "/".join(subresources)
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """What a path names."""
 
     resource: ServedResource
     namespace: str
     name: str
-    subresource: str
+    subresource: str = ""
+
+    @property
+    def key(self) -> str:
+        """Return the object's key in its collection."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def shown(self) -> ServedResource:
@@ -64,20 +57,18 @@ def locate(catalogue: Catalogue, path: str) -> Target | None:
 
     Raises StatusError 404 where the group is the server's own and has no such resource.
     """
-    parts = Path.parse(path)
-    if parts is None:
+    if (parts := _parts(path)) is None:
         return None
-    resource = catalogue.find(parts.group, parts.version, parts.plural)
+    group, version, namespace, plural, name, subresource = parts
+    resource = catalogue.find(group, version, plural)
     if resource is None:
-        if catalogue.built_in(parts.group):
+        if catalogue.built_in(group):
             raise no_such_resource()
         return None
-    has_namespace = bool(parts.namespace)
-    misplaced = has_namespace != resource.namespaced and (has_namespace or bool(parts.name))
-    unknown = parts.subresource not in ("", *resource.subresources)
-    if misplaced or unknown:
+    misplaced = bool(namespace) != resource.namespaced and bool(namespace or name)
+    if misplaced or subresource not in ("", *resource.subresources):
         raise no_such_resource()
-    return Target(resource, parts.namespace, parts.name, parts.subresource)
+    return Target(resource, namespace, name, subresource)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +87,8 @@ class RecordedRequest:
     @property
     def name(self) -> str:
         """The object that the path names; empty for a collection."""
-        parts = Path.parse(self.path)
-        return parts.name if parts else ""
+        *_, name, _ = _parts(self.path) or ("", "")
+        return name
 
     @property
     def verb(self) -> str:
@@ -169,17 +160,12 @@ KubernetesLoader.yaml_implicit_resolvers = {
 }
 
 
-def load_yaml(text: str | bytes) -> list[Any]:
-    """Return the documents of a YAML text."""
-    return [document for document in yaml.load_all(text, KubernetesLoader) if document is not None]
-
-
 def decode(body: bytes, content_type: str) -> Any:
     """Return a request's body; JSON is tried first, since it is YAML too."""
     media_type = content_type.partition(";")[0].strip()
     if media_type.endswith("protobuf"):
         remedy = "Send JSON or YAML: kubectl create ... --dry-run=client -o yaml | kubectl apply -f -"
-        raise StatusError(415, "UnsupportedMediaType", f"no protobuf in the emulated API server. {remedy}")
+        raise StatusError(415, f"no protobuf in the emulated API server. {remedy}")
     if media_type not in {"", "application/json"} and not media_type.endswith(("+json", "yaml")):
         raise unsupported_media_type("application/json", "application/yaml")
     try:
@@ -188,7 +174,7 @@ def decode(body: bytes, content_type: str) -> Any:
         if not media_type.endswith("yaml"):
             raise bad_request(f"couldn't get version/kind; json parse error: {error}") from None
     try:
-        documents = load_yaml(body)
+        documents = [each for each in yaml.load_all(body, KubernetesLoader) if each is not None]
     except (yaml.YAMLError, RecursionError) as error:
         raise bad_request(f"error decoding YAML: {error}") from None
     return documents[0] if documents else {}

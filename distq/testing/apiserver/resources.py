@@ -1,29 +1,103 @@
-"""What the server serves: one ServedResource per group, version and plural name."""
+"""What the server serves: one ServedResource per group, version and plural name.
 
-from collections.abc import Iterable, Iterator, Mapping
+What differs from kind to kind of the built-in ones is in two files beside this: their schemas, as the real
+server publishes them, without prose; and all else. Definitions of schemas that refer to each other by name
+there hold the objects themselves here.
+Source: /openapi/v3 of kube-apiserver 1.36, and for pointers types.go of k8s.io/api.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from distq.testing.apiserver.built_in import Rules, Schema, built_in, names_in, schema_of
+import msgspec
 
+Rules = Mapping[str, Any]
+"""What ``built_in_kinds.yaml`` has of a kind, or of a type."""
+Schema = Mapping[str, Any]
+
+_RULES = Path(__file__).with_name("built_in_kinds.yaml")
+SCHEMAS = Path(__file__).with_name("built_in_schemas.json")
+PRESERVES = "x-kubernetes-preserve-unknown-fields"
+INT_OR_STRING = "x-kubernetes-int-or-string"
+NAME = "x-distq-name"
+"""In a schema: the name of the definition that it is, such as ``core.v1.PodSpec``."""
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
-SUBRESOURCE_VERBS = {
-    "eviction": ("create",),
-    "finalize": ("update",),
-    "scale": ("get", "patch", "update"),
-    "status": ("get", "patch", "update"),
-}
 ANY_FIELD = ("metadata.name", "metadata.namespace")
+
+
+@cache
+def built_in() -> Mapping[str, Any]:
+    """Return what differs from kind to kind and from type to type, and other words of the server."""
+    content: Mapping[str, Any] = msgspec.yaml.decode(_RULES.read_bytes())
+    return content
+
+
+def rules_of(name: str) -> Rules:
+    """Return the rules of a type, by its name in the schemas, empty where it has none."""
+    rules: Rules = built_in()["types"].get(name, {})
+    return rules
+
+
+def names_in(rules: Rules, key: str) -> list[str]:
+    """Return the names that rules list under a key."""
+    return str(rules.get(key, "")).split()
+
+
+def definition(name: str) -> Schema:
+    """Return a definition by its name."""
+    return _definitions()[name]
+
+
+def pointers(name: str) -> Sequence[str]:
+    """Return the optional scalars of a definition that keep a zero: Go has pointers to them."""
+    found: Sequence[str] = published()["pointers"].get(name, ())
+    return found
+
+
+@cache
+def published() -> dict[str, Any]:
+    """Return what the file says."""
+    content: dict[str, Any] = msgspec.json.decode(SCHEMAS.read_bytes())
+    return content
+
+
+@cache
+def _definitions() -> dict[str, dict[str, Any]]:
+    """Return the definitions with what they refer to in place; some contain themselves."""
+    definitions = {name: _named(name, schema) for name, schema in published()["definitions"].items()}
+
+    def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+        whole = {**definitions[schema["$ref"]], **schema} if "$ref" in schema else dict(schema)
+        for inner in ("items", "additionalProperties"):
+            if isinstance(schema.get(inner), dict):
+                whole[inner] = resolved(schema[inner])
+        return whole
+
+    for each in definitions.values():
+        for name, schema in each.get("properties", {}).items():
+            each["properties"][name] = resolved(schema)
+    return definitions
+
+
+def _named(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a definition that knows its name; one of no fields is of any."""
+    if "properties" in schema:
+        return {**schema, NAME: name, "properties": dict(schema["properties"])}
+    return {**schema, NAME: name, PRESERVES: True}
 
 
 class ScalePaths(NamedTuple):
     """The fields that the scale subresource shows: wanted replicas, those there are, and how to select them.
 
-    A built-in kind has a label selector as an object, a custom one as a text, or none.
+    A built-in kind has a label selector as an object, a custom one as a text, or none. Without the
+    subresource all are empty.
     """
 
-    replicas: tuple[str, ...]
-    status_replicas: tuple[str, ...]
+    replicas: tuple[str, ...] = ()
+    status_replicas: tuple[str, ...] = ()
     selector: tuple[str, ...] = ()
 
 
@@ -58,7 +132,7 @@ class ServedResource:
     """Whether a CustomResourceDefinition made it."""
     verbs: tuple[str, ...] = ALL_VERBS
     """What can be asked of it."""
-    scale: ScalePaths | None = None
+    scale: ScalePaths = ScalePaths()
     """Where its replicas are, if it has the scale subresource."""
     columns: tuple[Mapping[str, Any], ...] = field(default=(), compare=False)
     """What tables show of a custom resource behind its name (additionalPrinterColumns)."""
@@ -82,7 +156,7 @@ class ServedResource:
     @property
     def subresources(self) -> tuple[str, ...]:
         """Return the names of its subresources."""
-        names = {"status": self.status, "scale": self.scale is not None}
+        names = {"status": self.status, "scale": bool(self.scale.replicas)}
         names |= {"eviction": self == PODS, "finalize": self == NAMESPACES}
         return tuple(sorted((name for name, served in names.items() if served), reverse=self.custom))
 
@@ -109,9 +183,9 @@ def _built_in(name: str, rules: Rules) -> ServedResource:
         short_names=tuple(names_in(rules, "short")),
         categories=tuple(names_in(rules, "categories")),
         verbs=tuple(names_in(rules, "verbs")) or ALL_VERBS,
-        scale=_SCALE if rules.get("scaled") else None,
+        scale=_SCALE if rules.get("scaled") else ScalePaths(),
         fields=(*ANY_FIELD, *names_in(rules, "fields")),
-        schema=schema_of(api_version, kind),
+        schema=definition(published()["kinds"][name]),
         rules=rules,
         **{flag: rules[flag] for flag in _FLAGS & rules.keys()},
     )
@@ -122,11 +196,15 @@ _FLAGS = {each.name for each in fields(ServedResource) if each.type is bool}
 _KINDS = {name: _built_in(name, rules) for name, rules in built_in()["kinds"].items()}
 BUILT_IN = tuple(_KINDS.values())
 NAMESPACES, PODS = _KINDS["v1/Namespace"], _KINDS["v1/Pod"]
-BUDGETS, DEPLOYMENTS = _KINDS["policy/v1/PodDisruptionBudget"], _KINDS["apps/v1/Deployment"]
+BUDGETS = _KINDS["policy/v1/PodDisruptionBudget"]
 DEFINITIONS = _KINDS["apiextensions.k8s.io/v1/CustomResourceDefinition"]
-LEASES = _KINDS["coordination.k8s.io/v1/Lease"]
 ACCESS_REVIEWS = _KINDS["authorization.k8s.io/v1/SelfSubjectAccessReview"]
-OF_SUBRESOURCES = {name: _built_in(kind, {}) for name, kind in built_in()["subresources"].items()}
+SUBRESOURCE_VERBS = {name: names_in(rules, "verbs") for name, rules in built_in()["subresources"].items()}
+OF_SUBRESOURCES = {
+    name: _built_in(rules["kind"], {})
+    for name, rules in built_in()["subresources"].items()
+    if "kind" in rules
+}
 """What subresources take and answer, where that is no object of the resource itself."""
 SCALES, EVICTIONS = OF_SUBRESOURCES["scale"], OF_SUBRESOURCES["eviction"]
 
@@ -134,9 +212,9 @@ SCALES, EVICTIONS = OF_SUBRESOURCES["scale"], OF_SUBRESOURCES["eviction"]
 class Catalogue:
     """The resources served now, found by group, version and plural name."""
 
-    def __init__(self, resources: Iterable[ServedResource] = BUILT_IN) -> None:
+    def __init__(self) -> None:
         self._resources: dict[tuple[str, str, str], ServedResource] = {}
-        for resource in resources:
+        for resource in BUILT_IN:
             self.add(resource)
 
     def __iter__(self) -> Iterator[ServedResource]:

@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from distq.testing.apiserver.causes import GO_TYPES, Cause, go_text, wrong
-from distq.testing.apiserver.resources import SCALES, ScalePaths, ServedResource
+from distq.testing.apiserver.resources import SCALES, ServedResource
 from distq.testing.apiserver.selectors import text_of_label_selector
-from distq.testing.apiserver.status import bad_request, conflict, invalid
+from distq.testing.apiserver.status import conflict, invalid
 from distq.testing.apiserver.store import Content, Stored, value_at
 
 _MOST = 2**31 - 1
@@ -37,16 +37,14 @@ def scaling(
         if version or not resource.custom:
             metadata["resourceVersion"] = version
         whole = existing | {"metadata": metadata}
-        return _with(whole, replicas_path(resource), scale["spec"].get("replicas", 0))
+        return _with(whole, resource.scale.replicas, scale["spec"].get("replicas", 0))
 
     return scaled
 
 
 def violations_of_scale(resource: ServedResource, content: Content) -> Iterator[Cause]:
     """Yield what keeps a custom resource from having a Scale."""
-    if resource.scale is None:
-        return
-    for path in resource.scale.replicas, resource.scale.status_replicas:
+    for path in filter(None, (resource.scale.replicas, resource.scale.status_replicas)):
         value, problem = value_at(content, path), _mistyped(content, path)
         if problem:
             value = 0
@@ -58,18 +56,8 @@ def violations_of_scale(resource: ServedResource, content: Content) -> Iterator[
             yield wrong(f".{'.'.join(path)}", value, problem)
 
 
-def replicas_path(resource: ServedResource) -> tuple[str, ...]:
-    """Return where an object says how many replicas it wants."""
-    return _paths(resource).replicas
-
-
-def has_replicas(resource: ServedResource, content: Content) -> bool:
-    """Return whether an object wants any replicas; a Scale leaves out that it wants none."""
-    return bool(value_at(content, replicas_path(resource)))
-
-
 def _scale(resource: ServedResource, content: Content) -> Content:
-    metadata, paths = content["metadata"], _paths(resource)
+    metadata, paths = content["metadata"], resource.scale
     selector: Any = value_at(content, paths.selector) if paths.selector else ""
     text = selector if resource.custom else text_of_label_selector(selector or {})
     replicas = value_at(content, paths.replicas)
@@ -90,12 +78,6 @@ def _require(resource: ServedResource, metadata: Content, scale: Content) -> Non
     if uid != metadata["uid"]:
         cause = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
         raise conflict(replace(resource, plural=f"{resource.plural}/scale"), name, cause)
-
-
-def _paths(resource: ServedResource) -> ScalePaths:
-    if resource.scale is None:
-        raise bad_request(f"{resource.qualified} has no scale")
-    return resource.scale
 
 
 def _mistyped(content: Content, path: Sequence[str]) -> str:

@@ -2,33 +2,40 @@
 
 What an update leaves as it was is not looked at again, so that a stricter
 schema does not stop writes of other fields (ratcheting).
-Source: kube-openapi pkg/validation/validate, apiextensions-apiserver pkg/apiserver/validation.
+Source: kube-openapi pkg/validation/{strfmt,validate}, apiextensions-apiserver pkg/apiserver/validation.
 """
 
+import base64
+import ipaddress
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from datetime import date, datetime
+from email.utils import parseaddr
+from itertools import chain
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
-from distq.testing.apiserver import formats
-from distq.testing.apiserver.built_in import INT_OR_STRING, Schema
-from distq.testing.apiserver.causes import Cause, duplicate, required
+from distq.testing.apiserver.causes import Cause, duplicates, required
+from distq.testing.apiserver.resources import INT_OR_STRING, Schema
 from distq.testing.apiserver.structural import EMBEDDED, same_value
 
-_LIST_TYPE = "x-kubernetes-list-type"
 _NOWHERE = "<nil>"
 """The field of messages that name it in their text."""
-_TYPE_NAMES: Mapping[type, str] = {
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    str: "string",
-    list: "array",
-    dict: "object",
-    type(None): "null",
-}
+_TYPE_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _INTEGER_BITS = {"int32": 32, "int64": 64}
+_HOST = re.compile(
+    r"([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.?"
+)
+_MAC = re.compile(r"[0-9A-Fa-f]{2}(([:-])[0-9A-Fa-f]{2}(\2[0-9A-Fa-f]{2}){4}|(\.?[0-9A-Fa-f]{2}){0})")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+_GO_DURATION = re.compile(r"[+-]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)")
+_WORDY_DURATION = re.compile(
+    r"\d+\s*(ns|us|µs|ms|s|m|h|d|w|(nano|micro|milli)?(sec(ond)?|min(ute)?|hour|day|week)s?)"
+)
 
 
 def violations(schema: Schema, new: Any, old: Any = None, path: str = "") -> Iterator[Cause]:
@@ -57,17 +64,15 @@ def _fields(schema: Schema, new: dict[str, Any], old: Any, path: str) -> Iterato
 def _items(schema: Schema, new: list[Any], old: Any, path: str) -> Iterator[Cause]:
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     before = {_key(each, keys): each for each in old} if keys and isinstance(old, list) else {}
+    inner = schema.get("items") or {}
     for index, value in enumerate(new):
-        yield from violations(
-            schema.get("items") or {}, value, before.get(_key(value, keys)), f"{path}[{index}]"
-        )
+        yield from violations(inner, value, before.get(_key(value, keys)), f"{path}[{index}]")
 
 
 def _types(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
-    wanted = (
-        ["integer", "string"] if schema.get(INT_OR_STRING) else [schema["type"]] if "type" in schema else []
-    )
-    found = _TYPE_NAMES[type(value)]
+    wanted = [schema["type"]] if "type" in schema else []
+    wanted = ["integer", "string"] if schema.get(INT_OR_STRING) else wanted
+    found = _TYPE_NAMES.get(type(value), "null")
     if not wanted or found in wanted or (found == "integer" and "number" in wanted):
         return
     cause = f'{path} in body must be of type {",".join(wanted)}: "{found}"'
@@ -84,38 +89,24 @@ def _required(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
 
 
 def _alternatives(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
-    yield from _any_of(schema.get("anyOf") or (), value, path)
-    yield from _one_of(schema.get("oneOf") or (), value, path)
-    yield from _all_of(schema.get("allOf") or (), value, path)
+    any_of, one_of, all_of = (
+        [list(violations(each, value, path=path)) for each in schema.get(word) or ()]
+        for word in ("anyOf", "oneOf", "allOf")
+    )
+    if any_of and all(any_of):
+        yield _said(f'"{path}" must validate at least one schema (anyOf)')
+        yield from any_of[0]
+    valid = one_of.count([])
+    if one_of and valid != 1:
+        how_many = f"Found {valid} valid alternatives" if valid else "Found none valid"
+        yield _said(f'"{path}" must validate one and only one schema (oneOf). {how_many}')
+        yield from [] if valid else one_of[0]
+    yield from chain(*all_of)
+    if any(all_of):
+        none = ". None validated" if all(all_of) else ""
+        yield _said(f'"{path}" must validate all the schemas (allOf){none}')
     if "not" in schema and not list(violations(schema["not"], value, path=path)):
         yield _said(f'"{path}" must not validate the schema (not)')
-
-
-def _any_of(schemas: Sequence[Schema], value: Any, path: str) -> Iterator[Cause]:
-    found = [list(violations(each, value, path=path)) for each in schemas]
-    if found and all(found):
-        yield _said(f'"{path}" must validate at least one schema (anyOf)')
-        yield from found[0]
-
-
-def _one_of(schemas: Sequence[Schema], value: Any, path: str) -> Iterator[Cause]:
-    found = [list(violations(each, value, path=path)) for each in schemas]
-    valid = found.count([])
-    if not found or valid == 1:
-        return
-    how_many = f"Found {valid} valid alternatives" if valid else "Found none valid"
-    yield _said(f'"{path}" must validate one and only one schema (oneOf). {how_many}')
-    if not valid:
-        yield from found[0]
-
-
-def _all_of(schemas: Sequence[Schema], value: Any, path: str) -> Iterator[Cause]:
-    found = [list(violations(each, value, path=path)) for each in schemas]
-    for each in found:
-        yield from each
-    if any(found):
-        none = ". None validated" if all(found) else ""
-        yield _said(f'"{path}" must validate all the schemas (allOf){none}')
 
 
 def _texts(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
@@ -128,16 +119,16 @@ def _texts(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
         yield _bad(path, value, f"should be at least {least} chars long")
     elif pattern is not None and not re.search(pattern, value):
         yield _bad(path, value, f"should match '{pattern}'")
-    if not formats.matches(value, schema.get("format", "")):
-        yield _bad(
-            path, value, f"must be of type {schema['format']}: {_quoted(value)}", "FieldValueTypeInvalid"
-        )
+    if not _is_of_format(value, schema.get("format", "")):
+        rule = f"must be of type {schema['format']}: {_quoted(value)}"
+        yield _bad(path, value, rule, "FieldValueTypeInvalid")
 
 
 def _numbers(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
-    yield from _integers(schema, value, path)
+    if schema.get("type") == "integer":
+        yield from _integers(schema.get("format", ""), value, path)
     factor, most, least = schema.get("multipleOf"), schema.get("maximum"), schema.get("minimum")
     if factor is not None and value % factor:
         yield _bad(path, value, f"should be a multiple of {_quoted(factor)}")
@@ -149,12 +140,9 @@ def _numbers(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
         yield _bad(path, value, f"should be {relation} {_quoted(least)}")
 
 
-def _integers(schema: Schema, value: int | float, path: str) -> Iterator[Cause]:
-    """Yield what is wrong with a number as an integer of its format."""
-    if schema.get("type") != "integer":
-        return
-    bits = _INTEGER_BITS.get(schema.get("format", ""))
-    size = f"with format {schema['format']}" if bits else "(default format)"
+def _integers(name: str, value: int | float, path: str) -> Iterator[Cause]:
+    bits = _INTEGER_BITS.get(name)
+    size = f"with format {name}" if bits else "(default format)"
     limit = 2 ** ((bits or 64) - 1)
     if value % 1 or not -limit <= value < limit:
         yield _said(f"Checked value must be of type integer {size} in {path}")
@@ -164,25 +152,15 @@ def _lists(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     if not isinstance(value, list):
         return
     yield from _counts(schema, value, path, "items")
-    yield from _duplicates(schema, value, path)
-
-
-def _duplicates(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
-    if schema.get(_LIST_TYPE) not in {"set", "map"}:
-        return
-    names = schema.get("x-kubernetes-list-map-keys") or ()
-    seen = set()
-    for index, each in enumerate(value):
-        key = _key(each, names)
-        if key in seen:
-            yield duplicate(f"{path}[{index}]", key.decode())
-        seen.add(key)
+    if schema.get("x-kubernetes-list-type") in {"set", "map"}:
+        names = schema.get("x-kubernetes-list-map-keys") or ()
+        shown = [(f"{path}[{index}]", _key(each, names).decode()) for index, each in enumerate(value)]
+        yield from duplicates(shown)
 
 
 def _sizes(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
-    if not isinstance(value, dict):
-        return
-    yield from _counts(schema, value, path, "properties")
+    if isinstance(value, dict):
+        yield from _counts(schema, value, path, "properties")
 
 
 def _counts(schema: Schema, value: Sized, path: str, what: str) -> Iterator[Cause]:
@@ -201,16 +179,7 @@ def _choices(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
         yield "FieldValueNotSupported", path, message
 
 
-_RULES: Sequence[Callable[[Schema, Any, str], Iterator[Cause]]] = (
-    _types,
-    _alternatives,
-    _texts,
-    _numbers,
-    _lists,
-    _choices,
-    _sizes,
-    _required,
-)
+_RULES = (_types, _alternatives, _texts, _numbers, _lists, _choices, _sizes, _required)
 
 
 def _bad(path: str, value: Any, rule: str, reason: str = "FieldValueInvalid") -> Cause:
@@ -229,3 +198,42 @@ def _key(item: Any, names: Sequence[str]) -> bytes:
     if names and isinstance(item, dict):
         item = {name: item[name] for name in names if name in item}
     return msgspec.json.encode(item, order="deterministic")
+
+
+def _is_of_format(text: str, name: str) -> bool:
+    """Return whether a text is of the format; of one that is not known, it is."""
+    try:
+        return name not in _FORMATS or _FORMATS[name](text)
+    except ValueError:
+        return False
+
+
+def _is_date_time(text: str) -> bool:
+    return bool(_DATE_TIME.fullmatch(text) and datetime.fromisoformat(text[:19].upper()))
+
+
+def _is_bytes(text: str) -> bool:
+    base64.b64decode("".join(text.splitlines()), validate=True)
+    return True
+
+
+def _is_email(text: str) -> bool:
+    address = parseaddr(text)[1]
+    return "@" in address and " " not in address
+
+
+_FORMATS: Mapping[str, Callable[[str], bool]] = {
+    "byte": _is_bytes,
+    "cidr": lambda text: "/" in text and bool(ipaddress.ip_interface(text)),
+    "date": lambda text: bool(_DATE.fullmatch(text) and date.fromisoformat(text)),
+    "date-time": _is_date_time,
+    "datetime": _is_date_time,
+    "duration": lambda text: bool(_GO_DURATION.fullmatch(text) or _WORDY_DURATION.fullmatch(text.lower())),
+    "email": _is_email,
+    "hostname": lambda text: bool(_HOST.fullmatch(text)),
+    "ipv4": lambda text: bool(ipaddress.IPv4Address(text)),
+    "ipv6": lambda text: bool(ipaddress.IPv6Address(text)),
+    "mac": lambda text: bool(_MAC.fullmatch(text)),
+    "uri": lambda text: bool(text.startswith("/") or urlsplit(text).scheme),
+    "uuid": lambda text: bool(uuid.UUID(text)),
+}

@@ -9,6 +9,7 @@ from typing import Any
 
 from distq.errors import ConfigError
 from distq.informer.selectors import label_selector
+from distq.testing.apiserver.causes import go_text
 from distq.testing.apiserver.resources import ANY_FIELD, ServedResource
 from distq.testing.apiserver.status import bad_request
 from distq.testing.apiserver.store import Stored, value_at
@@ -22,6 +23,7 @@ class Selector:
     def __init__(
         self, resource: ServedResource, namespace: str = "", labels: str = "", fields: str = ""
     ) -> None:
+        self.identity = resource.identity
         self.prefix = f"{namespace}/" if namespace else ""
         try:
             self._has_labels = label_selector(labels)
@@ -41,7 +43,7 @@ class Selector:
             stored.key.startswith(self.prefix)
             and self._has_labels(stored.metadata.get("labels") or {})
             and all(
-                (_text(value_at(stored.content, path)) == value) is is_equal
+                (go_text(value_at(stored.content, path, "")) == value) is is_equal
                 for path, is_equal, value in self._fields
             )
         )
@@ -63,19 +65,8 @@ def _field(resource: ServedResource, text: str) -> tuple[list[str], bool, str]:
     return path.split("."), operator != "!=", value
 
 
-def _text(value: Any) -> str:
-    """Return a field's value as selectors compare it: absent is empty, booleans are lower case."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "" if value is None else str(value)
-
-
-_OPERATORS = {
-    "In": "{key} in ({values})",
-    "NotIn": "{key} notin ({values})",
-    "Exists": "{key}",
-    "DoesNotExist": "!{key}",
-}
+_OPERATORS = {"In": "{key} in ({values})", "NotIn": "{key} notin ({values})"}
+_OPERATORS |= {"Exists": "{key}", "DoesNotExist": "!{key}"}
 
 
 def text_of_label_selector(selector: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 from aiohttp import web
 
@@ -28,8 +28,6 @@ from distq.testing.kube_api_server import write_kubeconfig
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _MAX_REQUESTS = 1_000_000
-
-Answer = TypeVar("Answer")
 
 
 class EmulatedApiServer:
@@ -109,7 +107,12 @@ class EmulatedApiServer:
 
     def compact(self) -> None:
         """Forget all history: watches, exact lists and continue tokens from before answer 410."""
-        self._call(self._compact)
+
+        def compact_all() -> None:
+            for collection in self._store:
+                collection.compact(self._store.revision)
+
+        self._call(compact_all)
 
     def restart_watches(self) -> None:
         """End all streams and forget what they could resume from, as a restart of the server does."""
@@ -121,21 +124,17 @@ class EmulatedApiServer:
                 for resource in resources_of(kind.definition()):
                     self._catalogue.add(resource)
 
-    def _compact(self) -> None:
-        for collection in self._store:
-            collection.compact(self._store.revision)
-
     def _restart_watches(self) -> None:
         for collection in self._store:
             collection.restart_watches(self._store.revision)
 
-    def _call(self, act: Callable[[], Answer]) -> Answer:
+    def _call(self, act: Callable[[], None]) -> None:
         """Run something on the server's loop, where all state lives."""
 
-        async def on_loop() -> Answer:
-            return act()
+        async def on_loop() -> None:
+            act()
 
-        return asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result()
+        asyncio.run_coroutine_threadsafe(on_loop(), self._loop).result()
 
     def _run(self, ready: "Future[None]") -> None:
         try:
@@ -159,7 +158,15 @@ class EmulatedApiServer:
         for name in _NAMESPACES:
             self._registry.create(NAMESPACES, {"metadata": {"name": name}})
         api = Api(self._catalogue, self._registry, bookmark_period=self._bookmark_period)
-        runner = web.ServerRunner(self._web_server(api), shutdown_timeout=1.0)
+
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            user = request.headers.get("Authorization", "").removeprefix("Bearer ")
+            agent, query = request.headers.get("User-Agent", ""), dict(request.query)
+            self.requests.append(RecordedRequest(request.method, request.path, query, agent, user))
+            return await api.handle(request)
+
+        server = web.Server(handle, handler_cancellation=True, access_log=None)
+        runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await self._bind(runner)
         ready.set_result(None)
         await self._stopping.wait()
@@ -167,13 +174,6 @@ class EmulatedApiServer:
         for controller in controllers:
             controller.cancel()
         await runner.cleanup()
-
-    def _web_server(self, api: Api) -> web.Server:
-        async def handle(request: web.BaseRequest) -> web.StreamResponse:
-            self.requests.append(_record(request))
-            return await api.handle(request)
-
-        return web.Server(handle, handler_cancellation=True, access_log=None)
 
     async def _bind(self, runner: web.ServerRunner) -> None:
         await runner.setup()
@@ -187,25 +187,13 @@ class EmulatedApiServer:
     def _create_all(self, documents: Iterable[Document]) -> None:
         for place, document in documents:
             api_version, kind = document["apiVersion"], document["kind"]
-            resource = self._catalogue.find_kind(api_version, kind)
+            resource, refusal = self._catalogue.find_kind(api_version, kind), f"{place}: cannot load {kind}"
             if resource is None:
-                raise ConfigError(
-                    f"{place}: cannot load {kind}: no such kind in {api_version}. Load its CRD first."
-                )
+                raise ConfigError(f"{refusal}: no such kind in {api_version}. Load its CRD first.")
             try:
                 namespace = document["metadata"].get("namespace", "default") if resource.namespaced else ""
                 self._registry.create(resource, objects.accept(resource, document, namespace))
             except StatusError as error:
-                raise ConfigError(
-                    f"{place}: cannot load {kind}: {str(error).rstrip('.')}. Correct it."
-                ) from None
+                raise ConfigError(f"{refusal}: {error.message.rstrip('.')}. Correct it.") from None
             except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
-                raise ConfigError(
-                    f"{place}: cannot load {kind}: a field of a wrong type. Correct it."
-                ) from None
-
-
-def _record(request: web.BaseRequest) -> RecordedRequest:
-    user = request.headers.get("Authorization", "").removeprefix("Bearer ")
-    agent = request.headers.get("User-Agent", "")
-    return RecordedRequest(request.method, request.path, dict(request.query), agent, user)
+                raise ConfigError(f"{refusal}: a field of a wrong type. Correct it.") from None

@@ -4,37 +4,28 @@ Source: apimachinery pkg/api/errors.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import msgspec
 
 from distq.testing.apiserver.causes import Cause
-from distq.testing.apiserver.resources import ServedResource
+from distq.testing.apiserver.resources import ServedResource, built_in
 
 
+@dataclass(eq=False)
 class StatusError(Exception):
-    """An answer of the API other than success."""
+    """An answer of the API other than success; ``reason`` is by default that of the code, if it has one."""
 
-    def __init__(
-        self,
-        code: int,
-        reason: str,
-        message: str,
-        *,
-        details: Mapping[str, Any] | None = None,
-        continue_token: str = "",
-    ) -> None:
-        super().__init__(message)
-        self.code = code
-        self.reason = reason
-        self.message = message
-        self.details = None if details is None else dict(details)
-        self.continue_token = continue_token
+    code: int
+    message: str
+    _: KW_ONLY
+    reason: str = ""
+    details: Mapping[str, Any] | None = None
+    continue_token: str = ""
 
-    @property
-    def retry_after(self) -> int | None:
-        """Return the seconds after which the client may try again, where the answer names them."""
-        return (self.details or {}).get("retryAfterSeconds")
+    def __str__(self) -> str:
+        return self.message
 
     def as_object(self) -> dict[str, Any]:
         """Return the Status object."""
@@ -44,12 +35,11 @@ class StatusError(Exception):
             "metadata": {"continue": self.continue_token} if self.continue_token else {},
             "status": "Failure",
             "message": self.message,
+            "reason": self.reason or built_in()["reasons"].get(str(self.code)),
+            "details": self.details,
+            "code": self.code,
         }
-        if self.reason:
-            status["reason"] = self.reason
-        if self.details is not None:
-            status["details"] = self.details
-        return status | {"code": self.code}
+        return {name: value for name, value in status.items() if value is not None}
 
 
 def success() -> dict[str, Any]:
@@ -65,29 +55,25 @@ def deleted(resource: ServedResource, name: str, uid: str) -> dict[str, Any]:
 def not_found(resource: ServedResource, name: str) -> StatusError:
     """Return the answer for an object that does not exist."""
     message = f'{resource.qualified} "{name}" not found'
-    return StatusError(404, "NotFound", message, details=_details(resource, name))
+    return StatusError(404, message, details=_details(resource, name))
 
 
 def no_such_resource() -> StatusError:
     """Return the answer for a resource that a served group does not have."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource", details={})
+    return StatusError(404, "the server could not find the requested resource", details={})
 
 
 def already_exists(resource: ServedResource, name: str, *, deleting: bool) -> StatusError:
     """Return the answer for a create of what exists, perhaps held by finalizers."""
     message = f'{resource.qualified} "{name}" already exists'
-    if deleting:
-        message = f"object is being deleted: {message}"
-    return StatusError(409, "AlreadyExists", message, details=_details(resource, name))
+    message = f"object is being deleted: {message}" if deleting else message
+    return StatusError(409, message, reason="AlreadyExists", details=_details(resource, name))
 
 
 def conflict(resource: ServedResource, name: str, cause: str) -> StatusError:
     """Return the answer for a write that is based on an old version or another object."""
     message = f'Operation cannot be fulfilled on {resource.qualified} "{name}": {cause}'
-    return StatusError(409, "Conflict", message, details=_details(resource, name))
-
-
-MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+    return StatusError(409, message, details=_details(resource, name))
 
 
 def apply_conflicts(conflicts: Sequence[tuple[str, Sequence[str]]]) -> StatusError:
@@ -99,23 +85,22 @@ def apply_conflicts(conflicts: Sequence[tuple[str, Sequence[str]]]) -> StatusErr
     else:
         listed = ["\n- ".join([f"conflicts with {who}:", *fields]) for who, fields in conflicts]
         text = "\n".join([f"Apply failed with {len(causes)} conflicts: {listed[0]}", *listed[1:]])
-    return StatusError(409, "Conflict", text, details={"causes": _listed(causes)})
+    return StatusError(409, text, details={"causes": _listed(causes)})
 
 
 def forbidden(resource: ServedResource, name: str, rule: str, *causes: Cause) -> StatusError:
     """Return the answer for what is not allowed."""
     message = f'{resource.qualified} "{name}" is forbidden: {rule}'
     details = _details(resource, name) | ({"causes": _listed(causes)} if causes else {})
-    return StatusError(403, "Forbidden", message, details=details)
+    return StatusError(403, message, details=details)
 
 
 def disruption(message: str, *, retry_after: int = 0) -> StatusError:
     """Return the answer for an eviction that a PodDisruptionBudget does not allow, and why."""
     details: dict[str, Any] = {"causes": [{"reason": "DisruptionBudget", "message": message}]}
-    if retry_after:
-        details["retryAfterSeconds"] = retry_after
+    details |= {"retryAfterSeconds": retry_after} if retry_after else {}
     text = "Cannot evict pod as it would violate the pod's disruption budget."
-    return StatusError(429, "TooManyRequests", text, details=details)
+    return StatusError(429, text, details=details)
 
 
 def refuse(resource: ServedResource, name: str, causes: Iterable[Cause]) -> None:
@@ -137,13 +122,10 @@ def invalid_options(kind: str, *causes: Cause) -> StatusError:
 def _invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
     listed = [f"{field}: {message}" for _, field, message in causes]
     text = listed[0] if len(listed) == 1 else f"[{', '.join(listed)}]"
-    details: dict[str, Any] = {"name": name} if name else {}
-    if group:
-        details["group"] = group
-    details["kind"] = kind
-    details["causes"] = _listed(causes)
+    shown = {"name": name, "group": group, "kind": kind}
+    details = {field: text for field, text in shown.items() if text} | {"causes": _listed(causes)}
     qualified = f"{kind}.{group}" if group else kind
-    return StatusError(422, "Invalid", f'{qualified} "{name}" is invalid: {text}', details=details)
+    return StatusError(422, f'{qualified} "{name}" is invalid: {text}', details=details)
 
 
 def _listed(causes: Sequence[Cause]) -> list[dict[str, str]]:
@@ -152,25 +134,19 @@ def _listed(causes: Sequence[Cause]) -> list[dict[str, str]]:
 
 def bad_request(message: str) -> StatusError:
     """Return the answer for a request that makes no sense."""
-    return StatusError(400, "BadRequest", message)
+    return StatusError(400, message)
 
 
 def method_not_allowed() -> StatusError:
     """Return the answer for a verb that the resource does not have."""
     message = "the server does not allow this method on the requested resource"
-    return StatusError(405, "MethodNotAllowed", message, details={})
+    return StatusError(405, message, details={})
 
 
-def internal_error(message: str) -> StatusError:
-    """Return the answer for what the real server does not expect."""
-    return StatusError(500, "", message)
-
-
-def undecodable(resource: ServedResource, cause: str) -> StatusError:
-    """Return the answer for a body that is no object of the resource's kind."""
-    return bad_request(
-        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {cause}'
-    )
+def undecodable(resource: ServedResource, cause: str, *, kind: str = "") -> StatusError:
+    """Return the answer for a body that is no object of the kind; another ``kind`` may be named."""
+    given = f'{kind or resource.kind} in version "{resource.version}"'
+    return bad_request(f"{given} cannot be handled as a {resource.kind}: {cause}")
 
 
 def not_patched(patched: Mapping[str, Any], cause: str) -> StatusError:
@@ -178,21 +154,13 @@ def not_patched(patched: Mapping[str, Any], cause: str) -> StatusError:
     found = msgspec.json.encode(msgspec.json.encode(patched).decode()).decode()
     message = f"Invalid value: {found}: {cause}"
     causes = _listed([("FieldValueInvalid", "patch", message)])
-    return StatusError(422, "Invalid", f' "" is invalid: patch: {message}', details={"causes": causes})
+    return StatusError(422, f' "" is invalid: patch: {message}', details={"causes": causes})
 
 
 def unsupported_media_type(*accepted: str) -> StatusError:
     """Return the answer for a body of a kind that is not understood."""
-    message = (
-        "the body of the request was in an unknown format - "
-        f"accepted media types include: {', '.join(accepted)}"
-    )
-    return StatusError(415, "UnsupportedMediaType", message)
-
-
-def expired(message: str, *, continue_token: str = "") -> StatusError:
-    """Return the answer for a version or continue token that is too old."""
-    return StatusError(410, "Expired", message, continue_token=continue_token)
+    message = "the body of the request was in an unknown format - accepted media types include: "
+    return StatusError(415, message + ", ".join(accepted))
 
 
 def _details(resource: ServedResource, name: str) -> dict[str, Any]:

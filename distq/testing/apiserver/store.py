@@ -11,7 +11,9 @@ from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -34,13 +36,13 @@ def value_at(content: Any, path: str | Iterable[Any], absent: Any = None) -> Any
     return absent if content is None else content
 
 
+@dataclass(eq=False)
 class Stored:
     """One version of an object, encoded at most once for all its readers."""
 
-    def __init__(self, key: str, content: Content, revision: int) -> None:
-        self.key = key
-        self.content = content
-        self.revision = revision
+    key: str
+    content: Content
+    revision: int
 
     @cached_property
     def body(self) -> bytes:
@@ -70,30 +72,15 @@ class Stored:
         return Stored(self.key, self.content | {"metadata": metadata}, revision)
 
 
+@dataclass(eq=False)
 class StoreEvent:
     """One change of one object: what it was, if it existed, and what it became or last was."""
 
-    def __init__(self, before: Stored | None, current: Stored, *, gone: bool = False) -> None:
-        self.before = before
-        self.current = current
-        """The object under the revision of the change, also where it is gone."""
-        self.gone = gone
-        self.time = time.monotonic()
-
-    @property
-    def key(self) -> str:
-        """The key of the object that changed."""
-        return self.current.key
-
-    @property
-    def revision(self) -> int:
-        """The revision of the change."""
-        return self.current.revision
-
-    @property
-    def after(self) -> Stored | None:
-        """The object after the change, if it still exists."""
-        return None if self.gone else self.current
+    before: Stored | None
+    current: Stored
+    """The object under the revision of the change, also where it is gone."""
+    gone: bool = False
+    time: float = field(default_factory=time.monotonic)
 
 
 class Collection:
@@ -113,9 +100,6 @@ class Collection:
         self._capacity = min(window, _LEAST_CAPACITY)
         self._objects: dict[str, Stored] = {}
         self._keys: list[str] = []
-
-    def __len__(self) -> int:
-        return len(self._objects)
 
     def get(self, key: str) -> Stored | None:
         """Return the object as it is now."""
@@ -138,22 +122,19 @@ class Collection:
 
     def since(self, revision: int) -> Iterator[StoreEvent]:
         """Iterate the changes after the revision, oldest first."""
-        newer = []
-        for event in reversed(self.log):
-            if event.revision <= revision:
-                break
-            newer.append(event)
-        return reversed(newer)
+        newer = takewhile(lambda event: event.current.revision > revision, reversed(self.log))
+        return reversed(list(newer))
 
     def apply(self, event: StoreEvent) -> None:
         """Make the change, and call the listeners."""
+        key = event.current.key
         if event.gone:
-            del self._objects[event.key]
-            del self._keys[bisect_left(self._keys, event.key)]
+            del self._objects[key]
+            del self._keys[bisect_left(self._keys, key)]
         else:
             if event.before is None:
-                insort(self._keys, event.key)
-            self._objects[event.key] = event.current
+                insort(self._keys, key)
+            self._objects[key] = event.current
         self._make_room(event)
         self.log.append(event)
         for listener in list(self.listeners):
@@ -168,7 +149,7 @@ class Collection:
         elif event.time - self.log[-(self._capacity // 4) - 1].time > _FRESH_SECONDS:
             self._capacity = max(self._capacity // 2, min(self._largest_capacity, _LEAST_CAPACITY))
         while len(self.log) >= self._capacity:
-            self.compacted = self.log.popleft().revision
+            self.compacted = self.log.popleft().current.revision
             self.watch_floor = max(self.watch_floor, self.compacted)
 
     def compact(self, revision: int) -> None:
@@ -187,12 +168,7 @@ class Collection:
         """Return what differed at the revision from now."""
         if revision < self.compacted:
             raise LookupError(revision)
-        past: dict[str, Stored | None] = {}
-        for event in reversed(self.log):
-            if event.revision <= revision:
-                break
-            past[event.key] = event.before
-        return past
+        return {event.current.key: event.before for event in reversed([*self.since(revision)])}
 
 
 class Store:

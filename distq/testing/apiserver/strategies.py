@@ -1,17 +1,19 @@
-"""What differs from kind to kind when objects are written: defaults, status, generation, validation.
+"""What differs from kind to kind when objects are written: status, generation, validation, and what is added.
 
 Only what controllers meet; the real server validates far more.
-Source: kubernetes pkg/registry/*/*/strategy.go.
+Source: kubernetes pkg/registry/*/*/strategy.go, plugin/pkg/admission.
 """
 
 import base64
+import ipaddress
+import random
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from distq.testing.apiserver import admission, typed
-from distq.testing.apiserver.built_in import names_in
+from distq.testing.apiserver import objects, typed
 from distq.testing.apiserver.causes import forbidden, wrong
 from distq.testing.apiserver.definitions import established, with_defaults
-from distq.testing.apiserver.resources import DEFINITIONS, DEPLOYMENTS, LEASES, NAMESPACES, ServedResource
+from distq.testing.apiserver.resources import DEFINITIONS, NAMESPACES, ServedResource, built_in, names_in
 from distq.testing.apiserver.scale import violations_of_scale
 from distq.testing.apiserver.schema_validation import violations
 from distq.testing.apiserver.status import invalid, refuse
@@ -20,45 +22,43 @@ from distq.testing.apiserver.validation import built_in_violations, changes_of_i
 
 _DATA = {("", "configmaps"), ("", "secrets")}
 _IMMUTABLE = "field is immutable when `immutable` is set"
+_ADDRESSES = ipaddress.IPv4Network("10.96.0.0/12")
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 
 def prepare_for_create(resource: ServedResource, content: Content) -> None:
     """Set what the kind's new objects start with."""
-    _normalize(resource, content)
-    admission.admit(resource, content, None)
+    _complete(resource, content, None)
     if resource.status and resource.kind != "Node":
         content.pop("status", None)
         if not resource.custom:
-            status = {"status": admission.initial_status(resource, content)}
+            status = {"status": _initial_status(resource, content)}
             content["status"] = typed.decode(resource, status)["status"]
     _require_schema(resource, content)
     if resource == DEFINITIONS:
         content["status"] = established(content)
     if resource == NAMESPACES:
-        metadata = content["metadata"]
-        own_label = {"kubernetes.io/metadata.name": metadata["name"]}
-        metadata["labels"] = metadata.get("labels", {}) | own_label
+        _label_namespace(content["metadata"])
         finalizers = content.get("spec", {}).get("finalizers", [])
-        content["spec"] = {
-            "finalizers": [each for each in finalizers if each != "kubernetes"] + ["kubernetes"]
-        }
+        others = [each for each in finalizers if each != "kubernetes"]
+        content["spec"] = {"finalizers": [*others, "kubernetes"]}
 
 
 def prepare_for_update(
     resource: ServedResource, new: Content, old: Content, *, finalizes: bool = False
 ) -> None:
     """Keep the status, and count the generation; of a namespace only what ``finalizes`` it sets the spec."""
-    _normalize(resource, new)
-    admission.admit(resource, new, old)
-    _refuse_change_of_immutable(resource, new, old)
+    _complete(resource, new, old)
+    changed = [field for field in ("immutable", "data", "binaryData") if new.get(field) != old.get(field)]
+    if resource.identity in _DATA and old.get("immutable"):
+        refuse(resource, old["metadata"]["name"], [forbidden(field, _IMMUTABLE) for field in changed])
     if resource.status:
-        _take(new, "status", old)
+        objects.take(new, "status", old)
     if resource == NAMESPACES and not finalizes:
-        _take(new, "spec", old)
+        objects.take(new, "spec", old)
     _require_schema(resource, new, old)
     if resource == NAMESPACES:
-        own_label = {"kubernetes.io/metadata.name": new["metadata"]["name"]}
-        new["metadata"]["labels"] = new["metadata"].get("labels", {}) | own_label
+        _label_namespace(new["metadata"])
     if resource.generation and _intent(resource, new) != _intent(resource, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
@@ -69,10 +69,10 @@ def prepare_for_status_update(resource: ServedResource, new: Content, old: Conte
     if not resource.custom and resource != DEFINITIONS:
         metadata = dict(new["metadata"])
         for field in names_in(resource.rules, "kept"):
-            _take(metadata, field, old["metadata"])
+            objects.take(metadata, field, old["metadata"])
         new = {"status": {}} | new
     updated = old | {"metadata": metadata}
-    _take(updated, "status", new)
+    objects.take(updated, "status", new)
     if resource == NAMESPACES:
         _require_phase(updated)
     if not resource.custom and resource != DEFINITIONS:
@@ -81,6 +81,10 @@ def prepare_for_status_update(resource: ServedResource, new: Content, old: Conte
         refuse(resource, metadata["name"], causes)
     _require_schema(resource, updated, old)
     return updated
+
+
+def _label_namespace(metadata: Content) -> None:
+    metadata["labels"] = metadata.get("labels", {}) | {"kubernetes.io/metadata.name": metadata["name"]}
 
 
 def _require_phase(namespace: Content) -> None:
@@ -107,55 +111,130 @@ def _require_schema(resource: ServedResource, new: Content, old: Content | None 
     refuse(resource, new["metadata"]["name"], causes)
 
 
-def _take(content: Content, field: str, source: Content) -> None:
-    if field in source:
-        content[field] = source[field]
-    else:
-        content.pop(field, None)
-
-
 def _intent(resource: ServedResource, content: Content) -> Any:
     """Return what the generation counts the changes of."""
     apart = {"metadata", "status"} if resource.status else {"metadata"}
-    if resource.custom:
-        return {field: value for field, value in content.items() if field not in apart}
-    annotations = content["metadata"].get("annotations") if resource == DEPLOYMENTS else None
-    labels = content["metadata"].get("labels") if resource.kind == "EndpointSlice" else None
-    return {field: value for field, value in content.items() if field not in apart}, annotations, labels
+    counted = names_in(resource.rules, "counted")
+    metadata = {field: content["metadata"].get(field) for field in counted}
+    return metadata, {field: value for field, value in content.items() if field not in apart}
 
 
-def _normalize(resource: ServedResource, content: Content) -> None:
-    if resource.identity == LEASES.identity:
-        for gated in ("preferredHolder", "strategy"):
-            content["spec"].pop(gated, None)
-    elif resource.identity == DEFINITIONS.identity:
-        _normalize_definition(content)
-    elif resource.identity == ("", "secrets"):
-        _normalize_secret(content)
-    if resource.identity in _DATA:
-        for field in [field for field in ("data", "binaryData") if not content.get(field)]:
-            content.pop(field, None)
+def _complete(resource: ServedResource, new: Content, old: Content | None) -> None:
+    """Bring what is written into the form that is kept; ``old`` is None where it is new."""
+    if complete := _OF_KIND.get(resource.identity):
+        complete(new, old)
+    finalizer, finalizers = resource.rules.get("protection"), new["metadata"].get("finalizers", [])
+    if finalizer and old is None and finalizer not in finalizers:
+        new["metadata"]["finalizers"] = [*finalizers, finalizer]
 
 
-def _refuse_change_of_immutable(resource: ServedResource, new: Content, old: Content) -> None:
-    changed = [field for field in ("immutable", "data", "binaryData") if new.get(field) != old.get(field)]
-    if resource.identity in _DATA and old.get("immutable") and changed:
-        refuse(resource, old["metadata"]["name"], [forbidden(field, _IMMUTABLE) for field in changed])
+def _config_map(new: Content, _: Content | None) -> None:
+    for field in [field for field in ("data", "binaryData") if not new.get(field)]:
+        new.pop(field, None)
 
 
-def _normalize_secret(content: Content) -> None:
-    plain = content.pop("stringData", None)
-    if plain:
-        encoded = {name: base64.b64encode(text.encode()).decode() for name, text in plain.items()}
-        content["data"] = (content.get("data") or {}) | encoded
+def _secret(new: Content, old: Content | None) -> None:
+    plain = new.pop("stringData", {})
+    encoded = {name: base64.b64encode(text.encode()).decode() for name, text in plain.items()}
+    new["data"] = (new.get("data") or {}) | encoded
+    _config_map(new, old)
 
 
-def _normalize_definition(content: Content) -> None:
-    spec = content.get("spec") or {}
+def _lease(new: Content, _: Content | None) -> None:
+    for gated in ("preferredHolder", "strategy"):
+        new["spec"].pop(gated, None)
+
+
+def _definition(new: Content, _: Content | None) -> None:
+    spec, name = new.get("spec") or {}, new["metadata"]["name"]
     names = spec.get("names") or {}
-    expected = f"{names.get('plural')}.{spec.get('group')}"
-    name = content["metadata"]["name"]
-    if name != expected:
+    if name != f"{names.get('plural')}.{spec.get('group')}":
         cause = wrong("metadata.name", name, 'must be spec.names.plural+"."+spec.group')
         raise invalid(DEFINITIONS, name, cause)
-    content["spec"] = with_defaults(spec)
+    new["spec"] = with_defaults(spec)
+
+
+def _initial_status(resource: ServedResource, content: Content) -> dict[str, Any]:
+    if resource.kind == "Pod":
+        gates = content["spec"].get("schedulingGates")
+        gated = {"conditions": [built_in()["scheduling_gated"]]} if gates else {}
+        return {"phase": "Pending", "qosClass": _quality(content["spec"]), **gated}
+    return {"phase": resource.rules["phase"]} if "phase" in resource.rules else {}
+
+
+def _quality(spec: dict[str, Any]) -> str:
+    """Return the class of a Pod: do all its containers request what they are limited to?"""
+    resources = [each["resources"] for each in [*spec.get("containers", ()), *spec.get("initContainers", ())]]
+    wanted = [
+        {name: each.get(field, {}).get(name) for name in ("cpu", "memory")}
+        for field in ("requests", "limits")
+        for each in resources
+    ]
+    if not any(amount for each in wanted for amount in each.values()):
+        return "BestEffort"
+    requests, limits = wanted[: len(resources)], wanted[len(resources) :]
+    return "Guaranteed" if requests == limits and all(all(each.values()) for each in limits) else "Burstable"
+
+
+def _pod(new: Content, _: Content | None) -> None:
+    tolerations = new["spec"].setdefault("tolerations", [])
+    for toleration in built_in()["tolerations"]:
+        key = toleration["key"]
+        if not any(each.get("key", key) == key for each in tolerations):
+            tolerations.append(dict(toleration))
+
+
+def _service(new: Content, old: Content | None) -> None:
+    spec, before = new["spec"], (old or {}).get("spec", {})
+    if spec["type"] == "ExternalName":
+        return
+    if not spec.get("clusterIP"):
+        address = _ADDRESSES[random.randrange(1, _ADDRESSES.num_addresses - 1)]
+        spec["clusterIP"] = before.get("clusterIP") or str(address)
+    spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["clusterIP"] == "None" and not spec.get("selector"):  # whatever its endpoints have
+        spec.setdefault("ipFamilies", before.get("ipFamilies", ["IPv4", "IPv6"]))
+        spec.setdefault("ipFamilyPolicy", before.get("ipFamilyPolicy", "RequireDualStack"))
+    spec.setdefault("ipFamilies", before.get("ipFamilies", ["IPv4"]))
+    spec.setdefault("ipFamilyPolicy", before.get("ipFamilyPolicy", "SingleStack"))
+    if spec["type"] in {"NodePort", "LoadBalancer"}:
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if spec["type"] == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+    if spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts"):
+        for port in spec.get("ports", ()):
+            port.setdefault("nodePort", random.randrange(30000, 32768))
+
+
+def _job(new: Content, old: Content | None) -> None:
+    spec, metadata = new["spec"], new["metadata"]
+    if old is not None or spec["manualSelector"]:
+        return
+    uid = {"batch.kubernetes.io/controller-uid": metadata["uid"], "controller-uid": metadata["uid"]}
+    name = {"batch.kubernetes.io/job-name": metadata["name"], "job-name": metadata["name"]}
+    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": metadata["uid"]}}
+    template = spec["template"].setdefault("metadata", {})
+    template["labels"] = template.get("labels", {}) | uid | name
+    metadata.setdefault("labels", dict(template["labels"]))
+
+
+def _daemon_set(new: Content, old: Content | None) -> None:
+    annotations = new["metadata"].setdefault("annotations", {})
+    count = 1
+    if old is not None:
+        count = int(old["metadata"]["annotations"][_TEMPLATE_GENERATION])
+        count += old["spec"]["template"] != new["spec"]["template"]
+    annotations[_TEMPLATE_GENERATION] = str(count)
+
+
+_OF_KIND: Mapping[tuple[str, str], Callable[[Content, Content | None], None]] = {
+    ("", "configmaps"): _config_map,
+    ("", "pods"): _pod,
+    ("", "secrets"): _secret,
+    ("", "services"): _service,
+    ("apps", "daemonsets"): _daemon_set,
+    ("batch", "jobs"): _job,
+    DEFINITIONS.identity: _definition,
+    ("coordination.k8s.io", "leases"): _lease,
+}

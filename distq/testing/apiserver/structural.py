@@ -11,18 +11,20 @@ from typing import Any
 
 import msgspec
 
-from distq.testing.apiserver.built_in import PRESERVES, Schema, definition
+from distq.testing.apiserver.resources import PRESERVES, Schema, definition
 
 EMBEDDED = "x-kubernetes-embedded-resource"
-_TYPE_META = {"apiVersion", "kind", "metadata"}
-_TEXT: Schema = {"type": "string"}
-_METADATA = definition("meta.v1.ObjectMeta")
+TYPE_META: Schema = {
+    "apiVersion": {"type": "string"},
+    "kind": {"type": "string"},
+    "metadata": definition("meta.v1.ObjectMeta"),
+}
+"""The schemas of what all objects have."""
 
 
 def admitted(schema: Schema, content: dict[str, Any]) -> dict[str, Any]:
     """Return an object, metadata apart, as its schema keeps it: pruned, and with defaults."""
-    kept = _pruned(schema, content)
-    filled: dict[str, Any] = with_defaults(schema, kept)
+    filled: dict[str, Any] = _with_defaults(schema, _pruned(schema, content))
     return filled
 
 
@@ -41,17 +43,21 @@ def unknown_fields(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
                 yield place
 
 
-def with_defaults(schema: Schema, value: Any) -> Any:
+def _with_defaults(schema: Schema, value: Any) -> Any:
     """Return the value with the defaults of what it leaves out, and without nulls that are not allowed."""
     if isinstance(value, list):
-        return [with_defaults(schema.get("items") or {}, each) for each in value]
+        return [_with_defaults(schema.get("items") or {}, each) for each in value]
     if not isinstance(value, dict):
         return value
-    filled = {name: each for name, each in value.items() if each is not None or _nullable(schema, name)}
+    filled = {}
+    for name, each in value.items():
+        inner = field_schema(schema, name) or {}
+        if each is not None or inner.get("nullable") or not inner.get("type"):
+            filled[name] = each
     for name, inner in (schema.get("properties") or {}).items():
         if name not in filled and "default" in inner:
             filled[name] = inner["default"]
-    return {name: with_defaults(field_schema(schema, name) or {}, each) for name, each in filled.items()}
+    return {name: _with_defaults(field_schema(schema, name) or {}, each) for name, each in filled.items()}
 
 
 def _pruned(schema: Schema, value: Any) -> Any:
@@ -83,16 +89,12 @@ def _canonical(value: Any) -> bytes:
 def field_schema(schema: Schema, name: str) -> Schema | None:
     """Return the schema of a field, None where there is none."""
     properties: Mapping[str, Schema] = schema.get("properties") or {}
-    if schema.get(EMBEDDED) and name in _TYPE_META:
-        return _METADATA if name == "metadata" else _TEXT
+    if schema.get(EMBEDDED) and name in TYPE_META:
+        known: Schema = TYPE_META[name]
+        return known
     if name in properties:
         return properties[name]
     additional = schema.get("additionalProperties")
     if isinstance(additional, dict):
         return additional
     return {PRESERVES: True} if additional else None
-
-
-def _nullable(schema: Schema, name: str) -> bool:
-    inner = field_schema(schema, name)
-    return inner is None or bool(inner.get("nullable")) or not inner.get("type")

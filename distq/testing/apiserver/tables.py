@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from operator import eq, ge, gt, le, lt, ne
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -22,6 +22,9 @@ from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.store import Content, value_at
 
 Cell = Callable[[Content], Any]
+Column = Mapping[str, Any]
+"""What a table has about a column (metav1.TableColumnDefinition)."""
+
 _CALL = re.compile(r"(\w+)\(([\w.|]*)\)")
 _TYPES = {"#": "integer", "?": "boolean", "@": "date"}
 _OFTEN = {"Age": "age(metadata.creationTimestamp)", "Created At": "metadata.creationTimestamp"}
@@ -34,17 +37,6 @@ _COMPARE = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 _ESCAPED = re.compile(r"\\(.)")
 _AGE: Mapping[str, Any] = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
 """The column of a definition that has none."""
-
-
-class Column(NamedTuple):
-    """A column of a table (metav1.TableColumnDefinition)."""
-
-    name: str
-    type: str = "string"
-    format: str = ""
-    description: str = ""
-    priority: int = 0
-    """Above 0 it is shown by ``-o wide`` alone."""
 
 
 def columns_of(resource: ServedResource) -> Sequence[tuple[Column, Cell]] | None:
@@ -73,7 +65,13 @@ def _built_in_column(title: str, given: Any) -> tuple[Column, Cell]:
         return absent if value is None and absent is not None else show(value)
 
     kind = _TYPES.get(plain[-1], "string")
-    return Column(name, kind, "name" if name == "Name" else "", priority=int(plain != title)), make
+    form = "name" if name == "Name" else ""
+    return _column(name, kind, form, "", int(plain != title)), make
+
+
+def _column(name: str, kind: str, form: str, description: str, priority: int) -> Column:
+    """Return a column, which ``-o wide`` alone shows where its priority is above 0."""
+    return {"name": name, "type": kind, "format": form, "description": description, "priority": priority}
 
 
 def _plain(value: Any) -> Any:
@@ -82,12 +80,12 @@ def _plain(value: Any) -> Any:
 
 def _custom_columns(resource: ServedResource) -> Iterator[tuple[Column, Cell]]:
     """Yield the name, and the columns that a definition asks for behind it."""
-    yield Column("Name", format="name"), lambda content: content["metadata"]["name"]
+    yield _column("Name", "string", "name", "", 0), lambda content: content["metadata"]["name"]
     for each in resource.columns or (_AGE,):
         path, kind = each["jsonPath"], each["type"]
         described = each.get("description")
         described = described or f"Custom resource definition column (in JSONPath format): {path}"
-        column = Column(each["name"], kind, each.get("format", ""), described, each.get("priority", 0))
+        column = _column(each["name"], kind, each.get("format", ""), described, each.get("priority", 0))
         yield column, partial(_custom_cell, path, kind)
 
 

@@ -8,13 +8,13 @@ Source: kubernetes staging/src/k8s.io/api, decoded by encoding/json.
 import base64
 import binascii
 import re
+import string
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from distq.testing.apiserver import defaults, quantities
-from distq.testing.apiserver.built_in import NAME, PRESERVES, Schema, definition, pointers
-from distq.testing.apiserver.resources import ServedResource
+from distq.testing.apiserver.resources import NAME, PRESERVES, Schema, ServedResource, definition, pointers
 from distq.testing.apiserver.status import bad_request, undecodable
 from distq.testing.apiserver.store import Content
 from distq.testing.apiserver.structural import admitted
@@ -23,18 +23,9 @@ _MICRO_TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 _TIME = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)$")
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
-_BASE64 = re.compile(r"[A-Za-z0-9+/\r\n]*")
+_BASE64 = f"{string.ascii_letters}{string.digits}+/\r\n"
 _GO_NAMES = {"string": "string", "boolean": "bool", "integer": "int64", "number": "float64"}
-_SCALARS: Mapping[str, tuple[type, ...]] = {
-    "string": (str,),
-    "boolean": (bool,),
-    "integer": (int,),
-    "number": (int, float),
-}
-
-
-class Undecodable(Exception):
-    """A value that is not of its type; the text says which."""
+_SCALARS = {"string": (str,), "boolean": (bool,), "integer": (int,), "number": (int, float)}
 
 
 class _Place(NamedTuple):
@@ -43,20 +34,19 @@ class _Place(NamedTuple):
     struct: str
     path: str
 
-    def wrong(self, found: str, wanted: str) -> Undecodable:
+    def wrong(self, found: str, wanted: str) -> ValueError:
         """Return the error for a value of another type."""
-        return Undecodable(
-            f"json: cannot unmarshal {found} into Go struct field {self.struct}.{self.path} of type {wanted}"
-        )
+        field = f"Go struct field {self.struct}.{self.path}"
+        return ValueError(f"json: cannot unmarshal {found} into {field} of type {wanted}")
 
 
 def decode(resource: ServedResource, content: Content) -> Content:
     """Return the content, metadata apart, as its kind's type keeps it; what is null is absent."""
-    if resource.custom or not resource.schema:
-        return admitted(resource.schema, content) if resource.custom else content
+    if resource.custom:
+        return admitted(resource.schema, content)
     try:
         decoded: Content = _struct(resource.schema, content, resource.kind, "")
-    except Undecodable as error:
+    except ValueError as error:
         raise undecodable(resource, str(error)) from None
     decoded.pop("metadata", None)
     return decoded
@@ -67,7 +57,7 @@ def metadata(resource: ServedResource, given: Any) -> dict[str, Any]:
     try:
         schema = definition("meta.v1.ObjectMeta")
         decoded: dict[str, Any] = _value(schema, given, _Place(resource.kind, "metadata"))
-    except Undecodable as error:
+    except ValueError as error:
         raise undecodable(resource, str(error)) from None
     return {name: each for name, each in decoded.items() if each not in ("", {}, [])}
 
@@ -76,7 +66,7 @@ def delete_options(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return DeleteOptions as their type keeps them."""
     try:
         return _struct(definition("meta.v1.DeleteOptions"), dict(given), "DeleteOptions", "")
-    except Undecodable as error:
+    except ValueError as error:
         raise bad_request(str(error)) from None
 
 
@@ -136,12 +126,8 @@ def _left_out_if_empty(schema: Schema, name: str) -> bool:
 
 def _map(schema: Schema, value: dict[str, Any], place: _Place) -> dict[str, Any]:
     empty = "0" if schema.get(NAME) == "api.resource.Quantity" else schema.get("default")
-    return {
-        name: _value(schema, empty if each is None else each, place)
-        if each is not None or empty is not None
-        else None
-        for name, each in value.items()
-    }
+    given = {name: empty if each is None else each for name, each in value.items()}
+    return {name: None if each is None else _value(schema, each, place) for name, each in given.items()}
 
 
 def _list(schema: Schema, value: Any, place: _Place) -> list[Any]:
@@ -177,18 +163,15 @@ def _go_type(schema: Schema) -> str:
 
 
 def _bytes(value: Any, place: _Place) -> str:
+    if value is None:
+        return ""
     if not isinstance(value, str):
-        if value is None:
-            return ""
-        raise place.wrong(
-            json_word(value), "string" if isinstance(value, bool | int | float | dict) else "[]uint8"
-        )
+        raise place.wrong(json_word(value), "[]uint8" if isinstance(value, list) else "string")
     try:
         base64.b64decode("".join(value.split("\n")), validate=True)
     except binascii.Error:
-        legal = _BASE64.match(value)
-        position = legal.end() if legal else 0
-        raise Undecodable(f"illegal base64 data at input byte {position}") from None
+        legal = len(value) - len(value.lstrip(_BASE64))
+        raise ValueError(f"illegal base64 data at input byte {legal}") from None
     return value
 
 
@@ -199,19 +182,12 @@ def _int_or_string(value: Any, place: _Place) -> Any:
     raise place.wrong(json_word(value) + shown, "int32")
 
 
-def _quantity(value: Any, _: _Place) -> str:
-    try:
-        return quantities.canonical(value)
-    except ValueError as error:
-        raise Undecodable(str(error)) from None
-
-
 def _micro_time(value: Any, place: _Place) -> str:
     """Return a metav1.MicroTime as the server writes it; it takes exactly six decimals."""
     text = _text(value, place)
     if not _MICRO_TIME.match(text):
         cause = f'cannot parse "{text[19:]}" as ".000000"'
-        raise Undecodable(f'parsing time "{text}" as "{_MICRO_LAYOUT}": {cause}')
+        raise ValueError(f'parsing time "{text}" as "{_MICRO_LAYOUT}": {cause}')
     instant = datetime.fromisoformat(text).astimezone(UTC)
     return instant.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
@@ -224,7 +200,7 @@ def _time(value: Any, place: _Place) -> str:
             raise ValueError
         instant = datetime.fromisoformat(text).astimezone(UTC)
     except ValueError:
-        raise Undecodable(f'parsing time "{text}" as "{_LAYOUT}": cannot parse "{text}" as "2006"') from None
+        raise ValueError(f'parsing time "{text}" as "{_LAYOUT}": cannot parse "{text}" as "2006"') from None
     return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -235,7 +211,7 @@ def _text(value: Any, place: _Place) -> str:
 
 
 _CONVERSIONS: Mapping[str, Callable[[Any, _Place], Any]] = {
-    "api.resource.Quantity": _quantity,
+    "api.resource.Quantity": lambda value, _: quantities.canonical(value),
     "byte": _bytes,
     "meta.v1.MicroTime": _micro_time,
     "meta.v1.Time": _time,

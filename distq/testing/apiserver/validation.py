@@ -5,20 +5,36 @@ looks at far more. Where that quotes a difference, or a value by Go's names, the
 Source: kubernetes pkg/apis/*/validation, pkg/registry/batch/job/strategy.go.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
-from distq.testing.apiserver import api_rules, core_rules, names, workload_rules
-from distq.testing.apiserver.built_in import NAME, PRESERVES, Rules, Schema, names_in, pointers, rules_of
-from distq.testing.apiserver.causes import Cause, Fields, forbidden, misformed, required, unsupported, wrong
-from distq.testing.apiserver.resources import ServedResource
+from distq.testing.apiserver import core_rules, names, workload_rules
+from distq.testing.apiserver.causes import (
+    Cause,
+    Fields,
+    Rule,
+    forbidden,
+    misformed,
+    repeated,
+    required,
+    unsupported,
+    wrong,
+)
+from distq.testing.apiserver.definitions import violations_of_definition
+from distq.testing.apiserver.resources import (
+    NAME,
+    PRESERVES,
+    Rules,
+    Schema,
+    ServedResource,
+    names_in,
+    pointers,
+    rules_of,
+)
 from distq.testing.apiserver.store import Content, value_at
 
-_OPPOSED = (
-    ("Complete", "Failed"),
-    ("Complete", "FailureTarget"),
-    *(("SuccessCriteriaMet", each) for each in ("Failed", "FailureTarget")),
-)
+_OPPOSED = list(product(("Complete", "SuccessCriteriaMet"), ("Failed", "FailureTarget")))
 """Conditions of which a Job has one."""
 _PORT_RULE = "must be between 1 and 65535, inclusive"
 
@@ -45,7 +61,7 @@ def _of_fields(schema: Schema, value: Fields, path: str) -> Iterator[Cause]:
         port = value.get(field, 0 if name == "core.v1.HTTPGetAction" else None)
         if isinstance(port, int) and not 0 < port < 65536 and field not in missing:
             yield wrong(f"{before}{field}", port, _PORT_RULE)
-    yield from negative_numbers(rules, value, before)
+    yield from too_low_numbers(rules, value, before)
     yield from _choices_and_forms(rules, value, before)
     if name in _RULES:
         yield from _RULES[name](value, before)
@@ -58,30 +74,35 @@ def _of_fields(schema: Schema, value: Fields, path: str) -> Iterator[Cause]:
             yield from built_in_violations(inner or {}, each, f"{before}{field}")
 
 
-def _required_texts(schema: Schema, rules: Rules) -> Iterator[str]:
-    """Yield the texts that the schema requires, choices apart; the server takes no empty ones."""
-    for field in schema.get("required", ()):
-        inner = schema["properties"][field]
-        if (
-            inner.get("type") == "string"
-            and "enum" not in inner
-            and field not in names_in(rules, "may_be_empty")
-        ):
-            yield field
+def _required_texts(schema: Schema, rules: Rules) -> list[str]:
+    """Return the texts that the schema requires, choices apart; the server takes no empty ones."""
+    fields = {field: schema["properties"][field] for field in schema.get("required", ())}
+    texts = [name for name, each in fields.items() if each.get("type") == "string" and "enum" not in each]
+    return [name for name in texts if name not in names_in(rules, "may_be_empty")]
 
 
 def _choices_and_forms(rules: Rules, value: Fields, before: str) -> Iterator[Cause]:
-    for field, choices in rules.get("choices", {}).items():
-        given = value.get(field, [])
+    for path, choices in rules.get("choices", {}).items():
+        given = value_at(value, path, [])
         for each in given if isinstance(given, list) else [given]:
-            yield from unsupported(f"{before}{field}", each, choices.split())
-    for field, form in rules.get("forms", {}).items():
-        if isinstance(text := value.get(field), str) and text:
-            yield from misformed(f"{before}{field}", text, getattr(names, form))
+            yield from unsupported(f"{before}{path}", each, choices.split())
+    for field, name in rules.get("forms", {}).items():
+        given, form = value.get(field), getattr(names, name)
+        if isinstance(given, str) and given:
+            yield from misformed(f"{before}{field}", given, form)
+        elif isinstance(given, list):
+            for index, each in enumerate(given):
+                yield from misformed(f"{before}{field}[{index}]", each, form)
+    for field, key in rules.get("unique", {}).items():
+        items = enumerate(value.get(field) or ())
+        yield from repeated((f"{before}{field}[{i}].{key}", each.get(key, "")) for i, each in items)
 
 
-def negative_numbers(rules: Rules, value: Fields, before: str) -> Iterator[Cause]:
-    """Yield the fields of a type that are below 0 and may not be; ``before`` is the path to them."""
+def too_low_numbers(rules: Rules, value: Fields, before: str) -> Iterator[Cause]:
+    """Yield the fields of a type that are lower than they may be; ``before`` is the path to them."""
+    for field in names_in(rules, "positive"):
+        if value.get(field, 1) < 1:
+            yield wrong(f"{before}{field}", value[field], "must be greater than 0")
     for field in names_in(rules, "never_negative"):
         if value.get(field, 0) < 0:
             yield wrong(f"{before}{field}", value[field], "must be greater than or equal to 0")
@@ -100,7 +121,7 @@ def status_violations(schema: Schema, new: Fields, old: Fields) -> Iterator[Caus
     """Yield what is wrong with a status that was another one before."""
     name = schema.get(NAME, "")
     rules = rules_of(name)
-    yield from negative_numbers(rules, new, "status.")
+    yield from too_low_numbers(rules, new, "status.")
     if within := names_in(rules, "within_replicas"):
         yield from _counts(name, within, new)
     for field, rule in rules.get("never_fewer", {}).items():
@@ -112,13 +133,10 @@ def status_violations(schema: Schema, new: Fields, old: Fields) -> Iterator[Caus
 
 
 def _counts(name: str, within: Sequence[str], status: Fields) -> Iterator[Cause]:
-    replicas, ready, available = (
-        status.get(each, 0) for each in ("replicas", "readyReplicas", "availableReplicas")
-    )
     for field in within:
-        if (count := status.get(field, 0)) > replicas:
+        if (count := status.get(field, 0)) > status.get("replicas", 0):
             yield wrong(f"status.{field}", count, "cannot be greater than status.replicas")
-    if available > ready:
+    if (available := status.get("availableReplicas", 0)) > status.get("readyReplicas", 0):
         bound = "status.readyReplicas" if name == "apps.v1.StatefulSetStatus" else "readyReplicas"
         yield wrong("status.availableReplicas", available, f"cannot be greater than {bound}")
 
@@ -190,4 +208,8 @@ def _without_images(value: Any) -> Any:
     ]
 
 
-_RULES = {**api_rules.RULES, **core_rules.RULES, **workload_rules.RULES}
+_RULES: Mapping[str, Rule] = {
+    **core_rules.RULES,
+    **workload_rules.RULES,
+    "apiextensions.v1.CustomResourceDefinitionSpec": violations_of_definition,
+}

@@ -16,8 +16,11 @@ from distq.testing.apiserver.causes import forbidden, unsupported
 from distq.testing.apiserver.listing import ListOptions, parse_version, reach
 from distq.testing.apiserver.representation import PARTIAL_LIST, Representation, error_event
 from distq.testing.apiserver.selectors import Selector
-from distq.testing.apiserver.status import StatusError, expired, invalid_options
-from distq.testing.apiserver.store import Collection, Store, Stored, StoreEvent
+from distq.testing.apiserver.status import StatusError, invalid_options
+from distq.testing.apiserver.store import Store, Stored, StoreEvent
+
+_MIN_SECONDS = 1800.0
+"""Of a stream whose client does not say how long it is to be."""
 
 _MAX_PENDING = 100_000
 """Lines that a client may lag behind before its stream is ended."""
@@ -46,30 +49,29 @@ class Watch:
     def __init__(
         self,
         store: Store,
-        collection: Collection,
         options: ListOptions,
         selector: Selector,
         representation: Representation,
         *,
-        bookmark_period: float | None,
-        timeout: float,
+        bookmark_period: float,
     ) -> None:
         _validate(options)
+        collection = store.collection(selector.identity)
+        timeout = options.timeout or _MIN_SECONDS * random.uniform(1, 2)
         self._now = asyncio.get_running_loop().time
         if self._now() < collection.initializing_until:
             message, details = "storage is (re)initializing", {"retryAfterSeconds": 1}
-            raise StatusError(429, "TooManyRequests", message, details=details)
+            raise StatusError(429, message, details=details)
         self._store = store
         self._collection = collection
         self._selector = selector
         self._representation = representation
         self._after = parse_version(options.resource_version)
-        self._initial = options.send_initial_events or (
-            options.send_initial_events is None and self._after == 0
-        )
+        wanted = options.send_initial_events
+        self._initial = self._after == 0 if wanted is None else wanted
         self._deadline = self._now() + timeout
         self._before_end = _BOOKMARKS_BEFORE_END if timeout > max(_BOOKMARKS_BEFORE_END) else ()
-        self._bookmark_period = bookmark_period
+        self._bookmark_period = bookmark_period if options.bookmarks else None
         self._next_bookmark = self._after_this_bookmark()
         self._pending: list[bytes] = []
         self._wake = asyncio.Event()
@@ -96,7 +98,7 @@ class Watch:
 
     def offer(self, event: StoreEvent) -> None:
         """Take a change, as the selector sees it."""
-        if event.revision <= self._after:
+        if event.current.revision <= self._after:
             return
         if len(self._pending) > _MAX_PENDING:
             self.end()
@@ -104,7 +106,7 @@ class Watch:
         if not event.gone and self._selector.matches(event.current):
             self._send("MODIFIED" if before else "ADDED", event.current)
         elif before:
-            self._send("DELETED", before.at(event.revision))
+            self._send("DELETED", before.at(event.current.revision))
 
     def end(self) -> None:
         """End the stream after what is pending."""
@@ -122,9 +124,8 @@ class Watch:
             return
         if self._after == 0:
             self._after = self._store.revision
-        if self._after < self._collection.watch_floor:
-            oldest = self._collection.watch_floor
-            raise expired(f"too old resource version: {self._after} ({oldest})")
+        if self._after < (oldest := self._collection.watch_floor):
+            raise StatusError(410, f"too old resource version: {self._after} ({oldest})")
         for event in self._collection.since(self._after):
             self.offer(event)
 

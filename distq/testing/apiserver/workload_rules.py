@@ -1,9 +1,8 @@
-"""What Pods, templates of Pods, Deployments and their like, Jobs, autoscalers and budgets have to hold.
+"""What Pods, Deployments and their like, Jobs, autoscalers, budgets, volumes and limits have to hold.
 
 Source: kubernetes pkg/apis/{apps,autoscaling,batch,core,policy,storage}/validation.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,26 +11,23 @@ from distq.testing.apiserver.causes import (
     Cause,
     Fields,
     Rule,
-    duplicates,
     misformed,
+    repeated,
     required,
     surplus,
     unsupported,
     wrong,
 )
+from distq.testing.apiserver.resources import names_in, rules_of
 
-_PERCENT = re.compile("[0-9]+%")
-_PERCENT_RULE = (
-    "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex "
-    "used for validation is '[0-9]+%')"
-)
+_LIMITED = {"Container", "PersistentVolumeClaim", "Pod"}
+_AMOUNTS_OF_LIMITS = {"default", "defaultRequest", "max", "maxLimitRequestRatio", "min"}
 _SOURCES_OF_VARIABLES = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 
 
 def _pod(spec: Fields, before: str) -> Iterator[Cause]:
-    yield from duplicates(_names(spec, before, "volumes"))
     containers = [*_names(spec, before, "initContainers"), *_names(spec, before, "containers")]
-    yield from duplicates(containers)
+    yield from repeated(containers)
     for path, name in containers:
         yield from misformed(path, name, names.label) if name else ()
     volumes = {name for _, name in _names(spec, before, "volumes") if not names.label(name)}
@@ -148,16 +144,14 @@ def _disruption_budget(spec: Fields, before: str) -> Iterator[Cause]:
         yield wrong(before.rstrip("."), spec, "minAvailable and maxUnavailable cannot be both set")
     for field in ("minAvailable", "maxUnavailable"):
         value = spec.get(field, 0)
-        if isinstance(value, str) and not _PERCENT.fullmatch(value):
-            yield wrong(f"{before}{field}", value, _PERCENT_RULE)
-        elif isinstance(value, int) and value < 0:
+        if isinstance(value, str):
+            yield from misformed(f"{before}{field}", value, names.percent)
+        elif value < 0:
             yield wrong(f"{before}{field}", value, "must be greater than or equal to 0")
 
 
 def _autoscaler(spec: Fields, before: str) -> Iterator[Cause]:
     most, least = spec["maxReplicas"], spec["minReplicas"]
-    if most < 1:
-        yield wrong(f"{before}maxReplicas", most, "must be greater than 0")
     if most < least:
         yield wrong(f"{before}maxReplicas", most, "must be greater than or equal to `minReplicas`")
 
@@ -179,6 +173,52 @@ def _storage_class(content: Fields, _: str) -> Iterator[Cause]:
     yield from unsupported("reclaimPolicy", content["reclaimPolicy"], ["Delete", "Retain"])
 
 
+def _persistent_volume(spec: Fields, before: str) -> Iterator[Cause]:
+    sources = spec.keys() - names_in(rules_of("core.v1.PersistentVolumeSpec"), "not_a_source")
+    if not sources:
+        yield required(before.rstrip("."), "must specify a volume type")
+    yield from surplus(before, sources - {"flexVolume"}, "volume type")  # which the server does not count
+    yield from _storage(spec.get("capacity", {}), f"{before}capacity")
+
+
+def _claim(spec: Fields, before: str) -> Iterator[Cause]:
+    requests = spec["resources"].get("requests", {})
+    if "storage" not in requests:
+        yield required(f"{before}resources[storage]")
+    yield from _storage(requests, f"{before}resources")
+
+
+def _storage(amounts: Mapping[str, str], path: str) -> Iterator[Cause]:
+    if quantities.amount(amounts.get("storage", "1")) <= 0:
+        yield wrong(f"{path}[storage]", amounts["storage"], "must be greater than zero")
+
+
+def _limit_range(spec: Fields, before: str) -> Iterator[Cause]:
+    limits = spec.get("limits") or ()
+    for index, each in enumerate(limits):
+        yield from misformed(f"{before}limits[{index}].type", each["type"], _type_of_limit)
+        form = names.container_resource if each["type"] in {"Container", "Pod"} else names.resource
+        for field in _AMOUNTS_OF_LIMITS & each.keys():
+            for name in each[field]:
+                yield from misformed(f"{before}limits[{index}].{field}[{name}]", name, form)
+
+
+def _type_of_limit(name: str) -> list[str]:
+    wrongs = names.qualified(name)
+    if not wrongs and "/" not in name and name not in _LIMITED:
+        return ["must be a standard limit type or fully qualified"]
+    return wrongs
+
+
+def _quota(spec: Fields, before: str) -> Iterator[Cause]:
+    for name, quantity in spec.get("hard", {}).items():
+        yield from misformed(f"{before}hard[{name}]", name, names.quota_resource)
+        if quantities.amount(quantity) < 0:
+            yield wrong(f"{before}hard[{name}]", quantity, "must be greater than or equal to 0")
+        if (name in names.COUNTED or name.startswith("count/")) and quantities.amount(quantity) % 1:
+            yield wrong(f"{before}hard[{name}]", quantity, "must be an integer")
+
+
 RULES: Mapping[str, Rule] = {
     "apps.v1.DaemonSetSpec": _selecting("daemonset"),
     "apps.v1.DeploymentSpec": _deployment,
@@ -192,8 +232,12 @@ RULES: Mapping[str, Rule] = {
     "core.v1.EnvFromSource": _variables_from,
     "core.v1.EnvVar": _variable,
     "core.v1.EnvVarSource": _source_of_variable,
+    "core.v1.LimitRangeSpec": _limit_range,
+    "core.v1.PersistentVolumeClaimSpec": _claim,
+    "core.v1.PersistentVolumeSpec": _persistent_volume,
     "core.v1.PodSpec": _pod,
     "core.v1.Probe": _probe,
+    "core.v1.ResourceQuotaSpec": _quota,
     "core.v1.ResourceRequirements": _resources,
     "core.v1.Volume": _volume,
     "policy.v1.PodDisruptionBudgetSpec": _disruption_budget,

@@ -1,35 +1,121 @@
 """The verbs that write: from a decoded request to the registry, and who manages what it wrote.
 
-Source: apiserver pkg/endpoints/handlers/{create,update,patch,delete}.go.
+Source: apiserver pkg/endpoints/handlers/{create,update,patch,delete}.go, apimachinery pkg/apis/meta/v1
+(CreateOptions and its siblings).
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
 
-from distq.testing.apiserver import objects, patches, typed
-from distq.testing.apiserver.apply import FieldManagers, object_schema
-from distq.testing.apiserver.causes import required
-from distq.testing.apiserver.options import WriteOptions
-from distq.testing.apiserver.registry import Registry, Written
-from distq.testing.apiserver.requests import Target
+from aiohttp import web
+from multidict import MultiMapping
+
+from distq.testing.apiserver import objects, patches, status, typed
+from distq.testing.apiserver.apply import FieldManager, FieldManagers, object_schema
+from distq.testing.apiserver.causes import no_choice, required, unsupported, wrong
+from distq.testing.apiserver.registry import DeleteOptions, Registry, Written
+from distq.testing.apiserver.requests import Target, decode, is_set, whole_number
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.scale import scaling
-from distq.testing.apiserver.status import (
-    StatusError,
-    bad_request,
-    invalid_options,
-    not_patched,
-    undecodable,
-    unsupported_media_type,
-)
+from distq.testing.apiserver.status import StatusError
 from distq.testing.apiserver.store import Content, Stored
 from distq.testing.apiserver.structural import unknown_fields
 
+Change = Callable[[Content | None], Content]
+"""From an object, or None where there is none, to what it becomes."""
+
 _TYPE = {"kind", "apiVersion"}
-_PATCHERS: dict[str, Callable[[Any, Any], Any]] = {
-    patches.JSON: patches.json_patch,
-    patches.MERGE: patches.merge_patch,
-}
+_PATCHERS = {patches.JSON: patches.json_patch, patches.MERGE: patches.merge_patch}
+_KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+_PROPAGATIONS = ("Foreground", "Background", "Orphan", "nil")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WriteOptions:
+    """The query of a write, parsed."""
+
+    dry_run: bool = False
+    """Whether everything is done but the change itself."""
+    field_validation: str = "Warn"
+    """What unknown fields are: Strict (an error), Warn or Ignore."""
+    force: bool = False
+    """Whether an apply takes fields from other managers."""
+    field_manager: str = ""
+    """The manager of the written fields, if the request names it."""
+    program: str = ""
+    """The manager otherwise: the program that sends the request."""
+    warnings: list[str] = field(default_factory=list)
+    """Warnings for the client."""
+
+    @classmethod
+    def parse(cls, request: web.BaseRequest) -> Self:
+        """Parse the parameters of a request."""
+        query, kind = request.query, _KINDS.get(request.method, "CreateOptions")
+        validation = query.get("fieldValidation", "")
+        if validation not in _VALIDATIONS:
+            raise status.invalid_options(kind, *unsupported("fieldValidation", validation, _VALIDATIONS))
+        user_agent = request.headers.get("User-Agent", "")
+        return cls(
+            dry_run=_dry_run(kind, query.getall("dryRun", [])),
+            field_validation=validation or "Warn",
+            force=is_set(query, "force"),
+            field_manager=query.get("fieldManager", ""),
+            program=user_agent.partition("/")[0],
+        )
+
+    def manager(self, target: Target, operation: Literal["Apply", "Update"]) -> FieldManager:
+        """Return who manages what the request writes."""
+        return FieldManager(self.field_manager or self.program, operation, target.subresource)
+
+
+def delete_options(request: web.BaseRequest, body: bytes) -> tuple[DeleteOptions, bool]:
+    """Return how to delete, and whether to do all but that; a body says all of it, and else the query."""
+    if not body:
+        given = _in_query(request.query)
+        return how_to_delete(given), _dry_run("DeleteOptions", given["dryRun"])
+    decoded = decode(body, request.headers.get("Content-Type", ""))
+    if not isinstance(decoded, dict):
+        raise status.bad_request("couldn't get version/kind; json parse error: no object")
+    given = typed.delete_options(decoded)
+    return how_to_delete(given), _dry_run("DeleteOptions", given.get("dryRun", []))
+
+
+def _in_query(query: MultiMapping[str]) -> dict[str, Any]:
+    given: dict[str, Any] = {"dryRun": query.getall("dryRun", [])}
+    if policy := query.get("propagationPolicy"):
+        given["propagationPolicy"] = policy
+    if period := query.get("gracePeriodSeconds"):
+        given["gracePeriodSeconds"] = whole_number(period)
+    if "orphanDependents" in query:
+        given["orphanDependents"] = is_set(query, "orphanDependents")
+    return given
+
+
+def how_to_delete(given: Mapping[str, Any]) -> DeleteOptions:
+    """Return how to delete, as DeleteOptions in a body say it."""
+    preconditions, period = given.get("preconditions", {}), given.get("gracePeriodSeconds")
+    propagation, orphans = given.get("propagationPolicy", ""), given.get("orphanDependents")
+    if propagation and orphans is not None:
+        rule = "orphanDependents and deletionPropagation cannot be both set"
+        raise status.invalid_options("DeleteOptions", wrong("propagationPolicy", propagation, rule))
+    if propagation not in {"", "Background", "Foreground", "Orphan"}:
+        cause = no_choice("propagationPolicy", f'"{propagation}"', _PROPAGATIONS)
+        raise status.invalid_options("DeleteOptions", cause)
+    return DeleteOptions(
+        uid=preconditions.get("uid"),
+        resource_version=preconditions.get("resourceVersion"),
+        propagation=propagation if orphans is None else "Orphan" if orphans else "Background",
+        grace_period=1 if period is not None and period < 0 else period,
+    )
+
+
+def _dry_run(kind: str, given: list[str]) -> bool:
+    if any(each != "All" for each in given):
+        listed = ",".join(f'"{each}"' for each in given)
+        raise status.invalid_options(kind, no_choice("dryRun", f"[{listed}]", ["All"]))
+    return bool(given)
 
 
 class Writer:
@@ -59,8 +145,7 @@ class Writer:
 
         def change(existing: Content | None) -> Content:
             if target.subresource == "scale" and existing is not None:
-                uid, found = content["metadata"].get("uid"), existing["metadata"]["uid"]
-                objects.check_uid(target.resource, target.name, uid, found, namespace=target.namespace)
+                objects.check_uid(target, content["metadata"].get("uid"), existing["metadata"]["uid"])
             return content
 
         return self._change(target, change, options, create=create)
@@ -74,28 +159,27 @@ class Writer:
         if target.subresource == "scale":
             formats.remove(patches.APPLY)
         if content_type not in formats:
-            raise unsupported_media_type(*formats)
+            raise status.unsupported_media_type(*formats)
         if content_type == patches.APPLY:
             return self._apply(target, patch, options)
 
         def change(existing: Content | None) -> Content:
             patched = _patched(resource, content_type, existing or {}, patch)
             if refusal := _unknown_fields(resource, patched, options):
-                raise not_patched(patched, refusal)
+                raise status.not_patched(patched, refusal)
             try:
                 content = objects.typed_content(resource, patched)
             except StatusError as error:
-                raise _not_patched(resource, patched, error) from None
-            if target.subresource != "scale":
-                objects.refuse_other_uid(resource, content, existing)
+                if error.code != 400:
+                    raise
+                cause = error.message.removeprefix(status.undecodable(resource, "").message)
+                raise status.not_patched(patched, cause) from None
+            uid = content["metadata"].get("uid")
+            if existing and uid and uid != existing["metadata"]["uid"] and target.subresource != "scale":
+                raise status.invalid(resource, target.name, wrong("metadata.uid", uid, "field is immutable"))
             return objects.placed(content, target.namespace, target.name)
 
         return self._change(target, change, options, create=False)
-
-    def existing(self, target: Target) -> Stored | None:
-        """Return the object that a path names, None where there is none."""
-        collection = self._store.collection(target.resource.identity)
-        return collection.get(objects.object_key(target.namespace, target.name))
 
     def _apply(self, target: Target, configuration: Any, options: WriteOptions) -> Written:
         _validate_apply(configuration, options)
@@ -106,29 +190,18 @@ class Writer:
             whole = self._managers.apply(resource, live, configuration, manager, force=options.force)
             return objects.accept(resource, whole, target.namespace, target.name)
 
-        before = self.existing(target)
-        with self._store.rehearsal(options.dry_run):
-            written = self._write(target, change, create=True)
+        before, written = self._write(target, change, options, create=True)
         if not options.dry_run:
             old = None if before is None else before.content
             self._managers.applied(resource, old, written.stored.content, configuration, manager)
         return written
 
-    def _change(
-        self,
-        target: Target,
-        change: Callable[[Content | None], Content],
-        options: WriteOptions,
-        *,
-        create: bool,
-    ) -> Written:
+    def _change(self, target: Target, change: Change, options: WriteOptions, *, create: bool) -> Written:
         """Write other than by apply, and note whose fields changed."""
-        before = self.existing(target)
-        with self._store.rehearsal(options.dry_run):
-            written = self._write(target, change, create=create)
+        before, written = self._write(target, change, options, create=create)
+        manager, content = options.manager(target, "Update"), written.stored.content
         if options.dry_run:
             return written
-        manager, content = options.manager(target, "Update"), written.stored.content
         if before is None:
             self._managers.created(target.resource, content, manager)
         elif target.subresource == "scale":
@@ -137,22 +210,19 @@ class Writer:
             self._managers.updated(target.resource, before.content, content, manager)
         return written
 
-    def _write(self, target: Target, change: Callable[[Content | None], Content], *, create: bool) -> Written:
-        if target.subresource == "scale":
-            change = scaling(target.resource, change)
-        return self._registry.update(
-            target.resource,
-            target.namespace,
-            target.name,
-            change,
-            subresource=target.subresource,
-            create=create,
-        )
+    def _write(
+        self, target: Target, change: Change, options: WriteOptions, *, create: bool
+    ) -> tuple[Stored | None, Written]:
+        """Return what there was, and what is written."""
+        before = self._registry.find(target)
+        change = scaling(target.resource, change) if target.subresource == "scale" else change
+        with self._store.rehearsal(options.dry_run):
+            return before, self._registry.update(target, change, create=create)
 
 
 def _patched(resource: ServedResource, content_type: str, existing: Content, patch: Any) -> dict[str, Any]:
     if content_type != patches.JSON and not isinstance(patch, dict):
-        raise bad_request(f"error decoding patch: {typed.not_a_map(patch)}")
+        raise status.bad_request(f"error decoding patch: {typed.not_a_map(patch)}")
     target = resource.with_type(existing)
     if content_type == patches.STRATEGIC:  # into the type, of which kind and version are no fields
         merged = patches.strategic_merge_patch(object_schema(resource), target, patch)
@@ -163,24 +233,17 @@ def _patched(resource: ServedResource, content_type: str, existing: Content, pat
 
 def _validate_apply(patch: Any, options: WriteOptions) -> None:
     if not options.field_manager:
-        raise invalid_options("PatchOptions", required("fieldManager", "is required for apply patch"))
+        raise status.invalid_options("PatchOptions", required("fieldManager", "is required for apply patch"))
     if not isinstance(patch, dict) or not patch.get("kind") or not patch.get("apiVersion"):
-        raise bad_request("invalid object type: Object 'Kind' is missing")
+        raise status.bad_request("invalid object type: Object 'Kind' is missing")
     metadata = patch.get("metadata")
     if isinstance(metadata, dict) and metadata.get("managedFields") is not None:
-        raise bad_request("metadata.managedFields must be nil")
-
-
-def _not_patched(resource: ServedResource, patched: dict[str, Any], error: StatusError) -> StatusError:
-    """Return the answer for a patch that leaves something else than an object of the kind."""
-    if error.code != 400:
-        return error
-    return not_patched(patched, error.message.removeprefix(undecodable(resource, "").message))
+        raise status.bad_request("metadata.managedFields must be nil")
 
 
 def _refuse_unknown_fields(resource: ServedResource, decoded: Any, options: WriteOptions) -> None:
     if refusal := _unknown_fields(resource, decoded, options):
-        raise undecodable(resource, refusal)
+        raise status.undecodable(resource, refusal)
 
 
 def _unknown_fields(resource: ServedResource, decoded: Any, options: WriteOptions) -> str:
