@@ -9,16 +9,15 @@ import msgspec
 from aiohttp import web
 
 from distq.testing.apiserver.discovery import discover
-from distq.testing.apiserver.evictions import evict
 from distq.testing.apiserver.listing import ListOptions, list_page, parse_version, reach
 from distq.testing.apiserver.registry import Registry
 from distq.testing.apiserver.representation import PARTIAL, PARTIAL_LIST, Representation
 from distq.testing.apiserver.requests import VERBS, Target, decode, is_set, locate
 from distq.testing.apiserver.resources import ACCESS_REVIEWS, SUBRESOURCE_VERBS, Catalogue
-from distq.testing.apiserver.scale import scale_of
 from distq.testing.apiserver.selectors import Selector
-from distq.testing.apiserver.status import StatusError, deleted, method_not_allowed, not_found, success
+from distq.testing.apiserver.status import StatusError, deleted, method_not_allowed, success
 from distq.testing.apiserver.store import Stored
+from distq.testing.apiserver.subresources import evict, scale_of
 from distq.testing.apiserver.watch import Watch
 from distq.testing.apiserver.writes import WriteOptions, Writer, delete_options
 
@@ -85,10 +84,7 @@ class Api:
     async def _get(self, request: web.BaseRequest, target: Target) -> web.Response:
         representation = _representation(request, target)
         await reach(self._store, parse_version(request.query.get("resourceVersion", "")))
-        stored = self._registry.find(target)
-        if stored is None:
-            raise not_found(target.resource, target.name)
-        return _bytes(representation.object(_shown(target, stored)))
+        return _bytes(representation.object(_shown(target, self._registry.get(target))))
 
     async def _read_collection(self, request: web.BaseRequest, target: Target) -> web.StreamResponse:
         selector, options = _selector(request, target), ListOptions.parse(request.query)

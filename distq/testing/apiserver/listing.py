@@ -17,11 +17,7 @@ from distq.testing.apiserver.causes import forbidden, unsupported
 from distq.testing.apiserver.requests import is_set, whole_number
 from distq.testing.apiserver.resources import built_in
 from distq.testing.apiserver.selectors import Selector
-from distq.testing.apiserver.status import (
-    StatusError,
-    bad_request,
-    invalid_options,
-)
+from distq.testing.apiserver.status import StatusError, bad_request, invalid_options
 from distq.testing.apiserver.store import Store, Stored
 
 Page = tuple[list[Stored], dict[str, Any]]

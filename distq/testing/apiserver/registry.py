@@ -3,11 +3,12 @@
 Source: apiserver pkg/registry/generic/registry/store.go.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 from distq.testing.apiserver import objects, strategies
-from distq.testing.apiserver.causes import wrong
+from distq.testing.apiserver.causes import no_choice, wrong
 from distq.testing.apiserver.requests import Target
 from distq.testing.apiserver.resources import NAMESPACES, ServedResource
 from distq.testing.apiserver.status import (
@@ -16,6 +17,7 @@ from distq.testing.apiserver.status import (
     conflict,
     forbidden,
     invalid,
+    invalid_options,
     not_found,
 )
 from distq.testing.apiserver.store import Collection, Content, Store, Stored
@@ -36,6 +38,25 @@ class DeleteOptions:
     """Background, Foreground or Orphan; empty is what the kind does."""
     grace_period: int | None = None
     """How many seconds a Pod has to end; by default what its spec says."""
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Self:
+        """Return how to delete, as DeleteOptions in a body say it."""
+        preconditions, period = given.get("preconditions", {}), given.get("gracePeriodSeconds")
+        propagation, orphans = given.get("propagationPolicy", ""), given.get("orphanDependents")
+        if propagation and orphans is not None:
+            rule = "orphanDependents and deletionPropagation cannot be both set"
+            raise invalid_options("DeleteOptions", wrong("propagationPolicy", propagation, rule))
+        if propagation not in {"", "Background", "Foreground", "Orphan"}:
+            known = ("Foreground", "Background", "Orphan", "nil")
+            cause = no_choice("propagationPolicy", f'"{propagation}"', known)
+            raise invalid_options("DeleteOptions", cause)
+        return cls(
+            uid=preconditions.get("uid"),
+            resource_version=preconditions.get("resourceVersion"),
+            propagation=propagation if orphans is None else "Orphan" if orphans else "Background",
+            grace_period=1 if period is not None and period < 0 else period,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +91,12 @@ class Registry:
     def find(self, target: Target) -> Stored | None:
         """Return the object that a path names, None where there is none."""
         return self._collection(target.resource).get(target.key)
+
+    def get(self, target: Target) -> Stored:
+        """Return the object that a path names; raise StatusError where there is none."""
+        if (found := self.find(target)) is None:
+            raise not_found(target.resource, target.name)
+        return found
 
     def update(
         self, target: Target, change: Callable[[Content | None], Content], *, create: bool = False

@@ -7,19 +7,19 @@ Source: kubernetes pkg/registry/*/*/strategy.go, plugin/pkg/admission.
 import base64
 import ipaddress
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from distq.testing.apiserver import objects, typed
-from distq.testing.apiserver.causes import forbidden, wrong
+from distq.testing.apiserver.causes import GO_TYPES, Cause, forbidden, go_text, wrong
 from distq.testing.apiserver.definitions import established, with_defaults
 from distq.testing.apiserver.resources import DEFINITIONS, NAMESPACES, ServedResource, built_in, names_in
-from distq.testing.apiserver.scale import violations_of_scale
 from distq.testing.apiserver.schema_validation import violations
 from distq.testing.apiserver.status import invalid, refuse
-from distq.testing.apiserver.store import Content
+from distq.testing.apiserver.store import Content, value_at
 from distq.testing.apiserver.validation import built_in_violations, changes_of_immutable, status_violations
 
+_MOST_REPLICAS = 2**31 - 1
 _DATA = {("", "configmaps"), ("", "secrets")}
 _IMMUTABLE = "field is immutable when `immutable` is set"
 _ADDRESSES = ipaddress.IPv4Network("10.96.0.0/12")
@@ -104,11 +104,42 @@ def _require_schema(resource: ServedResource, new: Content, old: Content | None 
     if resource.custom:
         before = None if old is None else resource.with_type(old)
         causes = list(violations(resource.schema, resource.with_type(new), before))
-        causes += violations_of_scale(resource, new)
+        causes += _violations_of_scale(resource, new)
     else:
         causes = list(built_in_violations(resource.schema, new))
         causes += [] if old is None else changes_of_immutable(resource, new, old)
     refuse(resource, new["metadata"]["name"], causes)
+
+
+def _violations_of_scale(resource: ServedResource, content: Content) -> Iterator[Cause]:
+    """Yield what keeps a custom resource from having a Scale."""
+    for path in filter(None, (resource.scale.replicas, resource.scale.status_replicas)):
+        value, problem = value_at(content, path), _mistyped(content, path)
+        if problem:
+            value = 0
+        elif value is not None and value < 0:
+            problem = "should be a non-negative integer"
+        elif value is not None and value > _MOST_REPLICAS:
+            problem = f"should be less than or equal to {_MOST_REPLICAS}"
+        if problem:
+            yield wrong(f".{'.'.join(path)}", value, problem)
+
+
+def _mistyped(content: Content, path: Sequence[str]) -> str:
+    """Return what on a path is no map, or at its end no whole number; empty where all is right, or absent."""
+    value: Any = content
+    for depth, step in enumerate(path, start=1):
+        if not isinstance(value, dict):
+            return _wrong(path[:depth], value, "map[string]interface{}")
+        if step not in value:
+            return ""
+        value = value[step]
+    return "" if type(value) is int else _wrong(path, value, "int64")
+
+
+def _wrong(path: Sequence[str], value: Any, wanted: str) -> str:
+    found = f"{go_text(value)} is of the type {GO_TYPES[type(value)]}"
+    return f".{'.'.join(path)} accessor error: {found}, expected {wanted}"
 
 
 def _intent(resource: ServedResource, content: Content) -> Any:

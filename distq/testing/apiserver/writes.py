@@ -4,7 +4,7 @@ Source: apiserver pkg/endpoints/handlers/{create,update,patch,delete}.go, apimac
 (CreateOptions and its siblings).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -17,10 +17,10 @@ from distq.testing.apiserver.causes import no_choice, required, unsupported, wro
 from distq.testing.apiserver.registry import DeleteOptions, Registry, Written
 from distq.testing.apiserver.requests import Target, decode, is_set, whole_number
 from distq.testing.apiserver.resources import ServedResource
-from distq.testing.apiserver.scale import scaling
 from distq.testing.apiserver.status import StatusError
 from distq.testing.apiserver.store import Content, Stored
 from distq.testing.apiserver.structural import unknown_fields
+from distq.testing.apiserver.subresources import scaling
 
 Change = Callable[[Content | None], Content]
 """From an object, or None where there is none, to what it becomes."""
@@ -29,7 +29,6 @@ _TYPE = {"kind", "apiVersion"}
 _PATCHERS = {patches.JSON: patches.json_patch, patches.MERGE: patches.merge_patch}
 _KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
-_PROPAGATIONS = ("Foreground", "Background", "Orphan", "nil")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,12 +73,12 @@ def delete_options(request: web.BaseRequest, body: bytes) -> tuple[DeleteOptions
     """Return how to delete, and whether to do all but that; a body says all of it, and else the query."""
     if not body:
         given = _in_query(request.query)
-        return how_to_delete(given), _dry_run("DeleteOptions", given["dryRun"])
+        return DeleteOptions.parse(given), _dry_run("DeleteOptions", given["dryRun"])
     decoded = decode(body, request.headers.get("Content-Type", ""))
     if not isinstance(decoded, dict):
         raise status.bad_request("couldn't get version/kind; json parse error: no object")
     given = typed.delete_options(decoded)
-    return how_to_delete(given), _dry_run("DeleteOptions", given.get("dryRun", []))
+    return DeleteOptions.parse(given), _dry_run("DeleteOptions", given.get("dryRun", []))
 
 
 def _in_query(query: MultiMapping[str]) -> dict[str, Any]:
@@ -91,24 +90,6 @@ def _in_query(query: MultiMapping[str]) -> dict[str, Any]:
     if "orphanDependents" in query:
         given["orphanDependents"] = is_set(query, "orphanDependents")
     return given
-
-
-def how_to_delete(given: Mapping[str, Any]) -> DeleteOptions:
-    """Return how to delete, as DeleteOptions in a body say it."""
-    preconditions, period = given.get("preconditions", {}), given.get("gracePeriodSeconds")
-    propagation, orphans = given.get("propagationPolicy", ""), given.get("orphanDependents")
-    if propagation and orphans is not None:
-        rule = "orphanDependents and deletionPropagation cannot be both set"
-        raise status.invalid_options("DeleteOptions", wrong("propagationPolicy", propagation, rule))
-    if propagation not in {"", "Background", "Foreground", "Orphan"}:
-        cause = no_choice("propagationPolicy", f'"{propagation}"', _PROPAGATIONS)
-        raise status.invalid_options("DeleteOptions", cause)
-    return DeleteOptions(
-        uid=preconditions.get("uid"),
-        resource_version=preconditions.get("resourceVersion"),
-        propagation=propagation if orphans is None else "Orphan" if orphans else "Background",
-        grace_period=1 if period is not None and period < 0 else period,
-    )
 
 
 def _dry_run(kind: str, given: list[str]) -> bool:

@@ -1,27 +1,86 @@
-"""The eviction subresource: a Pod is deleted, where the PodDisruptionBudget that selects it allows that.
+"""The subresources that have a kind of their own: the scale of an object, and the eviction of a Pod.
 
-A controller writes into the status of a budget what it allows; here the tests do.
-Source: kubernetes pkg/registry/core/pod/storage/eviction.go.
+A controller writes into the status of a PodDisruptionBudget what it allows; here the tests do.
+Source: kubernetes pkg/registry/apps/*/storage, pkg/registry/core/pod/storage/eviction.go,
+apiextensions-apiserver pkg/registry/customresource.
 """
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from distq.client.conditions import get_condition
 from distq.informer.selectors import matches
 from distq.testing.apiserver import objects
+from distq.testing.apiserver.causes import wrong
 from distq.testing.apiserver.objects import is_true, timestamp, with_condition
 from distq.testing.apiserver.registry import DeleteOptions, Registry
 from distq.testing.apiserver.requests import Target
-from distq.testing.apiserver.resources import BUDGETS, EVICTIONS, PODS
-from distq.testing.apiserver.status import StatusError, bad_request, disruption, forbidden, not_found
-from distq.testing.apiserver.store import Content, Stored
-from distq.testing.apiserver.writes import how_to_delete
+from distq.testing.apiserver.resources import BUDGETS, EVICTIONS, PODS, SCALES, ServedResource
+from distq.testing.apiserver.selectors import text_of_label_selector
+from distq.testing.apiserver.status import StatusError, bad_request, conflict, disruption, forbidden, refuse
+from distq.testing.apiserver.store import Content, Stored, value_at
 
+_SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _UNPROTECTED = {"Succeeded", "Failed", "Pending"}
 """Phases in which a Pod may end without a disruption."""
 _MOST_DISRUPTED = 2000
 _ALLOWED = "DisruptionAllowed"
 _TOO_MANY = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+
+
+def scale_of(resource: ServedResource, stored: Stored) -> Stored:
+    """Return an object as its Scale."""
+    return Stored(stored.key, _scale(resource, stored.content), stored.revision)
+
+
+def scaling(
+    resource: ServedResource, change: Callable[[Content], Content]
+) -> Callable[[Content | None], Content]:
+    """Return the change of an object that a change of its Scale means."""
+
+    def scaled(existing: Content | None) -> Content:
+        existing = existing or {}
+        scale = change(_scale(resource, existing))
+        if not resource.custom:
+            _require(resource, existing["metadata"], scale)
+        metadata = dict(existing["metadata"])
+        version = scale["metadata"].get("resourceVersion", "")
+        if version or not resource.custom:
+            metadata["resourceVersion"] = version
+        whole = existing | {"metadata": metadata}
+        return _with(whole, resource.scale.replicas, scale["spec"].get("replicas", 0))
+
+    return scaled
+
+
+def _scale(resource: ServedResource, content: Content) -> Content:
+    metadata, paths = content["metadata"], resource.scale
+    selector: Any = value_at(content, paths.selector) if paths.selector else ""
+    text = selector if resource.custom else text_of_label_selector(selector or {})
+    replicas = value_at(content, paths.replicas)
+    status = {"replicas": value_at(content, paths.status_replicas) or 0}
+    return {
+        "metadata": {name: metadata[name] for name in _SHOWN if name in metadata},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status | ({"selector": text} if text else {}),
+    }
+
+
+def _require(resource: ServedResource, metadata: Content, scale: Content) -> None:
+    """Refuse a Scale that no object of a built-in kind can have."""
+    name, replicas = metadata["name"], scale["spec"].get("replicas", 0)
+    if replicas < 0:
+        refuse(SCALES, name, [wrong("spec.replicas", replicas, "must be greater than or equal to 0")])
+    uid = scale["metadata"].get("uid", metadata["uid"])
+    if uid != metadata["uid"]:
+        cause = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
+        raise conflict(replace(resource, plural=f"{resource.plural}/scale"), name, cause)
+
+
+def _with(content: Content, path: Sequence[str], value: Any) -> Content:
+    first, *rest = path
+    return content | {first: _with(content.get(first) or {}, rest, value) if rest else value}
 
 
 def evict(registry: Registry, target: Target, eviction: Any, *, dry_run: bool) -> None:
@@ -30,10 +89,8 @@ def evict(registry: Registry, target: Target, eviction: Any, *, dry_run: bool) -
     if content["metadata"].get("name") != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
     wanted = content.get("deleteOptions") or {}
-    options = how_to_delete(wanted)
-    pod = registry.find(target)
-    if pod is None:
-        raise not_found(PODS, target.name)
+    options = DeleteOptions.parse(wanted)
+    pod = registry.get(target)
     with registry.store.rehearsal(dry_run or bool(wanted.get("dryRun"))):
         if pod.content["status"]["phase"] not in _UNPROTECTED and "deletionTimestamp" not in pod.metadata:
             _ask_budgets(registry, pod)
