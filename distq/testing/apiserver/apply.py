@@ -14,7 +14,7 @@ from distq.testing.apiserver.field_sets import ListItem, Path, text_of
 from distq.testing.apiserver.resources import Schema, ServedResource, built_in, names_in
 from distq.testing.apiserver.schema_validation import violations
 from distq.testing.apiserver.status import StatusError, apply_conflicts, invalid
-from distq.testing.apiserver.store import Collection, Content, Store, StoreEvent, value_at
+from distq.testing.apiserver.store import Collection, Content, Store, Stored, StoreEvent, value_at
 from distq.testing.apiserver.structural import TYPE_META
 
 Configuration = dict[str, Any]
@@ -47,12 +47,19 @@ class FieldManagers:
         """Of objects that were written once: their fields are computed when another manager writes."""
         store.observers.append(self._observe)
 
-    def created(self, resource: ServedResource, content: Content, manager: FieldManager) -> None:
-        """Note who created an object, other than by applying it."""
-        self._created[content["metadata"]["uid"]] = manager, resource, content
+    def written(
+        self, resource: ServedResource, before: Stored | None, stored: Stored, manager: FieldManager
+    ) -> None:
+        """Note who wrote an object, other than by applying to it; ``before`` is None where it is new."""
+        new = stored.content
+        if before is None:
+            self._created[new["metadata"]["uid"]] = manager, resource, new
+        elif manager.subresource == "scale":
+            self._scaled(resource, before.content, new, manager)
+        elif stored is not before:
+            self._updated(resource, before.content, new, manager)
 
-    def updated(self, resource: ServedResource, old: Content, new: Content, manager: FieldManager) -> None:
-        """Note who changed an object, other than by applying to it."""
+    def _updated(self, resource: ServedResource, old: Content, new: Content, manager: FieldManager) -> None:
         managed = self._of(new["metadata"]["uid"])
         changed, gone = _changes(resource, old, new)
         if changed or gone:
@@ -60,8 +67,8 @@ class FieldManagers:
             last = managed[manager].fields if manager in managed else frozenset()
             managed[manager] = Managed((last - gone) | changed, resource.api_version)
 
-    def scaled(self, resource: ServedResource, old: Content, new: Content, manager: FieldManager) -> None:
-        """Note who changed an object's replicas by its Scale.
+    def _scaled(self, resource: ServedResource, old: Content, new: Content, manager: FieldManager) -> None:
+        """Note who changed an object's replicas.
 
         Replicas without a manager stay without one. A manager by other writes that has more than the replicas
         loses these, even where they stay the same: it is split in two, of which one is forgotten.

@@ -117,13 +117,13 @@ class Api:
         content_type = request.headers.get("Content-Type", "")
         decoded = decode(await _body(request), content_type)
         if request.method == "POST":
-            written = self._writer.create(target, decoded, options)
+            stored, is_new = self._writer.create(target, decoded, options)
         elif request.method == "PUT":
-            written = self._writer.update(target, decoded, options)
+            stored, is_new = self._writer.update(target, decoded, options)
         else:
-            written = self._writer.patch(target, content_type.partition(";")[0], decoded, options)
-        stored = _shown(target, written.stored)
-        response = _bytes(representation.object(stored), 201 if written.created else 200)
+            media_type = content_type.partition(";")[0]
+            stored, is_new = self._writer.patch(target, media_type, decoded, options)
+        response = _bytes(representation.object(_shown(target, stored)), 201 if is_new else 200)
         for each in options.warnings:
             quoted = each.replace("\\", "\\\\").replace('"', '\\"')
             response.headers.add("Warning", f'299 - "{quoted}"')

@@ -59,14 +59,6 @@ class DeleteOptions:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What a write left: ``created`` answers 201 instead of 200."""
-
-    stored: Stored
-    created: bool = False
-
-
 class Registry:
     """The writes; reads go to its store."""
 
@@ -100,7 +92,7 @@ class Registry:
 
     def update(
         self, target: Target, change: Callable[[Content | None], Content], *, create: bool = False
-    ) -> Written:
+    ) -> Stored:
         """Change an object to what ``change`` makes of it; it gets None where none exists.
 
         ``change`` returns a new object whose metadata is its own.
@@ -113,7 +105,7 @@ class Registry:
             objects.check_uid(target, content["metadata"].get("uid"))
             _require_number(content["metadata"].pop("resourceVersion", None))
             content["metadata"]["name"] = target.name
-            return Written(self.create(resource, content), created=True)
+            return self.create(resource, content)
         new = change(existing.content)
         metadata = new["metadata"]
         objects.check_uid(target, metadata.get("uid"), existing.metadata["uid"])
@@ -125,7 +117,7 @@ class Registry:
             finalizes = target.subresource == "finalize"
             objects.prepare_for_update(resource, new, existing.content)
             strategies.prepare_for_update(resource, new, existing.content, finalizes=finalizes)
-        return Written(self._replace(resource, existing, new))
+        return self._replace(resource, existing, new)
 
     def rewrite(
         self, resource: ServedResource, stored: Stored, subresource: str = "", **fields: Content
@@ -133,7 +125,7 @@ class Registry:
         """Give an object other fields, as a controller does; return it as it is then."""
         new = stored.content | {"metadata": dict(stored.metadata)} | fields
         target = Target(resource, stored.metadata.get("namespace", ""), stored.name, subresource)
-        return self.update(target, lambda _: new).stored
+        return self.update(target, lambda _: new)
 
     def delete(self, resource: ServedResource, key: str, options: DeleteOptions) -> tuple[Stored, bool]:
         """Delete an object, or mark it where finalizers hold it; answer it and whether it is gone."""

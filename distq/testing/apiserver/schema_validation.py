@@ -44,9 +44,17 @@ def violations(schema: Schema, new: Any, old: Any = None, path: str = "") -> Ite
         return
     if new is None and schema.get("nullable"):
         return
-    for rule in _RULES:
-        yield from rule(schema, new, path)
+    yield from _types(schema, new, path)
+    yield from _alternatives(schema, new, path)
+    if isinstance(new, str):
+        yield from _texts(schema, new, path)
+    elif isinstance(new, int | float) and not isinstance(new, bool):
+        yield from _numbers(schema, new, path)
+    elif isinstance(new, list):
+        yield from _lists(schema, new, path)
+    yield from _choices(schema, new, path)
     if isinstance(new, dict):
+        yield from _objects(schema, new, path)
         yield from _fields(schema, new, old, path)
     elif isinstance(new, list):
         yield from _items(schema, new, old, path)
@@ -79,9 +87,8 @@ def _types(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     yield "FieldValueTypeInvalid", path, f'Invalid value: "{found}": {cause}'
 
 
-def _required(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
-    if not isinstance(value, dict):
-        return
+def _objects(schema: Schema, value: dict[str, Any], path: str) -> Iterator[Cause]:
+    yield from _counts(schema, value, path, "properties")
     embedded = ["apiVersion", "kind"] if schema.get(EMBEDDED) else []
     for name in [*embedded, *(schema.get("required") or ())]:
         if name not in value:
@@ -109,9 +116,7 @@ def _alternatives(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
         yield _said(f'"{path}" must not validate the schema (not)')
 
 
-def _texts(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
-    if not isinstance(value, str):
-        return
+def _texts(schema: Schema, value: str, path: str) -> Iterator[Cause]:
     most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if most is not None and len(value) > most:
         yield "FieldValueTooLong", path, f"Too long: may not be more than {most} bytes"
@@ -124,9 +129,7 @@ def _texts(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
         yield _bad(path, value, rule, "FieldValueTypeInvalid")
 
 
-def _numbers(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return
+def _numbers(schema: Schema, value: float, path: str) -> Iterator[Cause]:
     if schema.get("type") == "integer":
         yield from _integers(schema.get("format", ""), value, path)
     factor, most, least = schema.get("multipleOf"), schema.get("maximum"), schema.get("minimum")
@@ -140,7 +143,7 @@ def _numbers(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
         yield _bad(path, value, f"should be {relation} {_quoted(least)}")
 
 
-def _integers(name: str, value: int | float, path: str) -> Iterator[Cause]:
+def _integers(name: str, value: float, path: str) -> Iterator[Cause]:
     bits = _INTEGER_BITS.get(name)
     size = f"with format {name}" if bits else "(default format)"
     limit = 2 ** ((bits or 64) - 1)
@@ -148,19 +151,12 @@ def _integers(name: str, value: int | float, path: str) -> Iterator[Cause]:
         yield _said(f"Checked value must be of type integer {size} in {path}")
 
 
-def _lists(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
-    if not isinstance(value, list):
-        return
+def _lists(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
     yield from _counts(schema, value, path, "items")
     if schema.get("x-kubernetes-list-type") in {"set", "map"}:
         names = schema.get("x-kubernetes-list-map-keys") or ()
         shown = [(f"{path}[{index}]", _key(each, names).decode()) for index, each in enumerate(value)]
         yield from duplicates(shown)
-
-
-def _sizes(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
-    if isinstance(value, dict):
-        yield from _counts(schema, value, path, "properties")
 
 
 def _counts(schema: Schema, value: Sized, path: str, what: str) -> Iterator[Cause]:
@@ -177,9 +173,6 @@ def _choices(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
         listed = ", ".join(_quoted(each) for each in supported)
         message = f"Unsupported value: {_quoted(value)}: supported values: {listed}"
         yield "FieldValueNotSupported", path, message
-
-
-_RULES = (_types, _alternatives, _texts, _numbers, _lists, _choices, _sizes, _required)
 
 
 def _bad(path: str, value: Any, rule: str, reason: str = "FieldValueInvalid") -> Cause:

@@ -14,7 +14,7 @@ from multidict import MultiMapping
 from distq.testing.apiserver import objects, patches, status, typed
 from distq.testing.apiserver.apply import FieldManager, FieldManagers, object_schema
 from distq.testing.apiserver.causes import no_choice, required, unsupported, wrong
-from distq.testing.apiserver.registry import DeleteOptions, Registry, Written
+from distq.testing.apiserver.registry import DeleteOptions, Registry
 from distq.testing.apiserver.requests import Target, decode, is_set, whole_number
 from distq.testing.apiserver.resources import ServedResource
 from distq.testing.apiserver.status import StatusError
@@ -22,6 +22,8 @@ from distq.testing.apiserver.store import Content, Stored
 from distq.testing.apiserver.structural import unknown_fields
 from distq.testing.apiserver.subresources import scaling
 
+Written = tuple[Stored, bool]
+"""What is stored, and whether it is new."""
 Change = Callable[[Content | None], Content]
 """From an object, or None where there is none, to what it becomes."""
 
@@ -114,9 +116,8 @@ class Writer:
         with self._store.rehearsal(options.dry_run):
             stored = self._registry.create(target.resource, content)
         if not options.dry_run:
-            manager = options.manager(target, "Update")
-            self._managers.created(target.resource, stored.content, manager)
-        return Written(stored, created=True)
+            self._managers.written(target.resource, None, stored, options.manager(target, "Update"))
+        return stored, True
 
     def update(self, target: Target, decoded: Any, options: WriteOptions) -> Written:
         """Replace an object by what a body says."""
@@ -171,29 +172,22 @@ class Writer:
             whole = self._managers.apply(resource, live, configuration, manager, force=options.force)
             return objects.accept(resource, whole, target.namespace, target.name)
 
-        before, written = self._write(target, change, options, create=True)
+        before, stored = self._write(target, change, options, create=True)
         if not options.dry_run:
             old = None if before is None else before.content
-            self._managers.applied(resource, old, written.stored.content, configuration, manager)
-        return written
+            self._managers.applied(resource, old, stored.content, configuration, manager)
+        return stored, before is None
 
     def _change(self, target: Target, change: Change, options: WriteOptions, *, create: bool) -> Written:
         """Write other than by apply, and note whose fields changed."""
-        before, written = self._write(target, change, options, create=create)
-        manager, content = options.manager(target, "Update"), written.stored.content
-        if options.dry_run:
-            return written
-        if before is None:
-            self._managers.created(target.resource, content, manager)
-        elif target.subresource == "scale":
-            self._managers.scaled(target.resource, before.content, content, manager)
-        elif written.stored is not before:
-            self._managers.updated(target.resource, before.content, content, manager)
-        return written
+        before, stored = self._write(target, change, options, create=create)
+        if not options.dry_run:
+            self._managers.written(target.resource, before, stored, options.manager(target, "Update"))
+        return stored, before is None
 
     def _write(
         self, target: Target, change: Change, options: WriteOptions, *, create: bool
-    ) -> tuple[Stored | None, Written]:
+    ) -> tuple[Stored | None, Stored]:
         """Return what there was, and what is written."""
         before = self._registry.find(target)
         change = scaling(target.resource, change) if target.subresource == "scale" else change
