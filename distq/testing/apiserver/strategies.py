@@ -37,11 +37,6 @@ def prepare_for_create(resource: ServedResource, content: Content) -> None:
     _require_schema(resource, content)
     if resource == DEFINITIONS:
         content["status"] = established(content)
-    if resource == NAMESPACES:
-        _label_namespace(content["metadata"])
-        finalizers = content.get("spec", {}).get("finalizers", [])
-        others = [each for each in finalizers if each != "kubernetes"]
-        content["spec"] = {"finalizers": [*others, "kubernetes"]}
 
 
 def prepare_for_update(
@@ -57,8 +52,6 @@ def prepare_for_update(
     if resource == NAMESPACES and not finalizes:
         objects.take(new, "spec", old)
     _require_schema(resource, new, old)
-    if resource == NAMESPACES:
-        _label_namespace(new["metadata"])
     if resource.generation and _intent(resource, new) != _intent(resource, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
@@ -81,10 +74,6 @@ def prepare_for_status_update(resource: ServedResource, new: Content, old: Conte
         refuse(resource, metadata["name"], causes)
     _require_schema(resource, updated, old)
     return updated
-
-
-def _label_namespace(metadata: Content) -> None:
-    metadata["labels"] = metadata.get("labels", {}) | {"kubernetes.io/metadata.name": metadata["name"]}
 
 
 def _require_phase(namespace: Content) -> None:
@@ -157,6 +146,15 @@ def _complete(resource: ServedResource, new: Content, old: Content | None) -> No
     finalizer, finalizers = resource.rules.get("protection"), new["metadata"].get("finalizers", [])
     if finalizer and old is None and finalizer not in finalizers:
         new["metadata"]["finalizers"] = [*finalizers, finalizer]
+
+
+def _namespace(new: Content, old: Content | None) -> None:
+    metadata = new["metadata"]
+    metadata["labels"] = metadata.get("labels", {}) | {"kubernetes.io/metadata.name": metadata["name"]}
+    if old is None:
+        finalizers = new.get("spec", {}).get("finalizers", [])
+        others = [each for each in finalizers if each != "kubernetes"]
+        new["spec"] = {"finalizers": [*others, "kubernetes"]}
 
 
 def _config_map(new: Content, _: Content | None) -> None:
@@ -261,6 +259,7 @@ def _daemon_set(new: Content, old: Content | None) -> None:
 
 _OF_KIND: Mapping[tuple[str, str], Callable[[Content, Content | None], None]] = {
     ("", "configmaps"): _config_map,
+    ("", "namespaces"): _namespace,
     ("", "pods"): _pod,
     ("", "secrets"): _secret,
     ("", "services"): _service,
