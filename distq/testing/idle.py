@@ -67,13 +67,9 @@ class ObservedManager(Manager):
         self._failures[queue, request.key] += 1
         if self._failures[queue, request.key] > self._max_failures and self.failure is None:
             more = "more: max_failures" if self._max_failures else 'failures: on_failure="retry"'
-            self.failure = ReconcileFailed(
-                f"{queue} {request.key} attempt {request.attempt} failed: {outcome.error}. "
-                f"Fix its reconcile function, or allow {more}.",
-                queue=queue,
-                key=request.key,
-                attempt=request.attempt,
-            )
+            attempt, failed = request.attempt, f"{queue} {request.key} attempt {request.attempt} failed"
+            message = f"{failed}: {outcome.error}. Fix its reconcile function, or allow {more}."
+            self.failure = ReconcileFailed(message, queue=queue, key=request.key, attempt=attempt)
             self.failure.__cause__ = outcome.cause
             for dispatcher in self._dispatchers:  # at once: no later attempt changes the state that failed
                 dispatcher.shut_down(math.inf)
@@ -96,13 +92,9 @@ def failed_object(controller: Controller, inspector: Inspector, since: float) ->
     """Return the failure of a watch's function on an object since then; the object's item is dead."""
     for item in inspector.items(controller.queue.name, state="dead", limit=SEARCHED):
         if item.reason in UNROUTED and item.last_error_at is not None and item.last_error_at >= since:
-            failure = ReconcileFailed(
-                f"{item.queue} {item.key} is dead: {item.last_error}. "
-                'Fix that function, or let the test go on: on_failure="retry".',
-                queue=item.queue,
-                key=item.key,
-                attempt=0,
-            )
+            remedy = 'Fix that function, or let the test go on: on_failure="retry".'
+            message = f"{item.queue} {item.key} is dead: {item.last_error}. {remedy}"
+            failure = ReconcileFailed(message, queue=item.queue, key=item.key, attempt=0)
             failure.add_note(item.traceback or "")
             return failure
     return None

@@ -3,17 +3,8 @@
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 
-_EMPTY = (
-    "ready",
-    "suspects",
-    "held_back",
-    "flow_items",
-    "dirty",
-    "processing",
-    "delayed",
-    "claims",
-    "failures",
-)
+_SORTED_SETS = ("ready", "suspects", "held_back", "flow_items", "dirty", "processing", "delayed")
+_HASHES = ("claims", "failures")
 
 
 def left_over(
@@ -25,14 +16,15 @@ def left_over(
     """
     store = QueueStore(connection, queue)
     *nothing, sessions, workers, tokens, names = store.read(
-        *(("HLEN" if name in {"claims", "failures"} else "ZCARD", name) for name in _EMPTY),
+        *(("ZCARD", name) for name in _SORTED_SETS),
+        *(("HLEN", name) for name in _HASHES),
         ("ZCARD", "sessions"),
         ("HLEN", "workers"),
         ("LLEN", "wake"),
         ("HKEYS", "streams"),
     )
     known = store.read(*(("HLEN", f"known:{name.decode()}") for name in names))
-    excess = dict(zip(_EMPTY, nothing, strict=True))
+    excess = dict(zip((*_SORTED_SETS, *_HASHES), nothing, strict=True))
     excess |= {"sessions": abs(sessions - handles), "workers": abs(workers - handles)}
     excess |= {"wake": max(0, tokens - 1), "streams": abs(len(names) - streams)}
     excess |= {"known": sum(abs(count - objects) for count in known)}

@@ -16,15 +16,8 @@ Fields = dict[str, Any]
 Rule = Callable[[Fields, str], Iterator[Cause]]
 """Yields what is wrong with the fields of a type; the text is the path to them, with a dot behind it."""
 
-GO_TYPES: Mapping[type, str] = {
-    str: "string",
-    bool: "bool",
-    int: "int64",
-    float: "float64",
-    type(None): "<nil>",
-    dict: "map[string]interface {}",
-    list: "[]interface {}",
-}
+GO_TYPES = {str: "string", bool: "bool", int: "int64", float: "float64", type(None): "<nil>"}
+GO_TYPES |= {dict: "map[string]interface {}", list: "[]interface {}"}
 """The types of values as Go prints them."""
 
 

@@ -22,6 +22,7 @@ from distq.testing.apiserver.causes import (
     unsupported,
     wrong,
 )
+from distq.testing.apiserver.definitions import violations_of_definition
 from distq.testing.apiserver.resources import names_in, rules_of
 
 _ADDRESS_RULE = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
@@ -230,6 +231,7 @@ RULES: Mapping[str, Rule] = {
     "admissionregistration.v1.MutatingWebhook": _webhook,
     "admissionregistration.v1.RuleWithOperations": _rule_of_webhook,
     "admissionregistration.v1.ValidatingWebhook": _webhook,
+    "apiextensions.v1.CustomResourceDefinitionSpec": violations_of_definition,
     "core.v1.ConfigMap": _keys,
     "core.v1.EndpointSubset": _endpoint_subset,
     "core.v1.Event": _event,

@@ -21,7 +21,6 @@ from distq.testing.apiserver.causes import (
     unsupported,
     wrong,
 )
-from distq.testing.apiserver.definitions import violations_of_definition
 from distq.testing.apiserver.resources import (
     NAME,
     PRESERVES,
@@ -208,8 +207,4 @@ def _without_images(value: Any) -> Any:
     ]
 
 
-_RULES: Mapping[str, Rule] = {
-    **core_rules.RULES,
-    **workload_rules.RULES,
-    "apiextensions.v1.CustomResourceDefinitionSpec": violations_of_definition,
-}
+_RULES: Mapping[str, Rule] = {**core_rules.RULES, **workload_rules.RULES}

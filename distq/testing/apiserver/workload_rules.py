@@ -37,9 +37,8 @@ def _pod(spec: Fields, before: str) -> Iterator[Cause]:
 
 
 def _names(spec: Fields, before: str, field: str) -> list[tuple[str, str]]:
-    return [
-        (f"{before}{field}[{i}].name", each.get("name", "")) for i, each in enumerate(spec.get(field, ()))
-    ]
+    items = enumerate(spec.get(field, ()))
+    return [(f"{before}{field}[{index}].name", each.get("name", "")) for index, each in items]
 
 
 def _mounts(container: Fields, path: str, volumes: set[str]) -> Iterator[Cause]:
