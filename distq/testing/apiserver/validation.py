@@ -6,6 +6,7 @@ Source: kubernetes pkg/apis/*/validation, pkg/registry/batch/job/strategy.go.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -27,6 +28,7 @@ from distq.testing.apiserver.resources import (
     Rules,
     Schema,
     ServedResource,
+    definition,
     names_in,
     pointers,
     rules_of,
@@ -52,16 +54,17 @@ def built_in_violations(schema: Schema, value: Any, path: str = "") -> Iterator[
 def _of_fields(schema: Schema, value: Fields, path: str) -> Iterator[Cause]:
     name, before = schema.get(NAME, ""), f"{path}." if path else ""
     rules = rules_of(name)
-    needed = {**dict.fromkeys(_required_texts(schema, rules)), **rules.get("required", {})}
+    needed = _needed(name) if name else {}
     missing = {field for field in needed if not value.get(field)}
     for field in sorted(missing):
-        yield required(f"{before}{field}", needed[field] or "")
+        yield required(f"{before}{field}", needed[field])
     for field in names_in(rules, "ports"):
         port = value.get(field, 0 if name == "core.v1.HTTPGetAction" else None)
         if isinstance(port, int) and not 0 < port < 65536 and field not in missing:
             yield wrong(f"{before}{field}", port, _PORT_RULE)
-    yield from too_low_numbers(rules, value, before)
-    yield from _choices_and_forms(rules, value, before)
+    if rules:
+        yield from too_low_numbers(rules, value, before)
+        yield from _choices_and_forms(rules, value, before)
     if name in _RULES:
         yield from _RULES[name](value, before)
     if name == "apps.v1.StatefulSetSpec":
@@ -73,11 +76,14 @@ def _of_fields(schema: Schema, value: Fields, path: str) -> Iterator[Cause]:
             yield from built_in_violations(inner or {}, each, f"{before}{field}")
 
 
-def _required_texts(schema: Schema, rules: Rules) -> list[str]:
-    """Return the texts that the schema requires, choices apart; the server takes no empty ones."""
+@cache
+def _needed(name: str) -> Mapping[str, str]:
+    """Return the fields of a type that may not be empty, each with the server's words: texts and others."""
+    schema, rules = definition(name), rules_of(name)
     fields = {field: schema["properties"][field] for field in schema.get("required", ())}
-    texts = [name for name, each in fields.items() if each.get("type") == "string" and "enum" not in each]
-    return [name for name in texts if name not in names_in(rules, "may_be_empty")]
+    texts = [field for field, each in fields.items() if each.get("type") == "string" and "enum" not in each]
+    words = dict.fromkeys(texts) | rules.get("required", {})
+    return {field: words[field] or "" for field in words if field not in names_in(rules, "may_be_empty")}
 
 
 def _choices_and_forms(rules: Rules, value: Fields, before: str) -> Iterator[Cause]:
