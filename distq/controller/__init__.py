@@ -1,10 +1,10 @@
 """Reconcilers over a shared queue, after controller-runtime: a Controller describes, a Manager runs.
 
-Here is what describes and runs controllers; ``stream`` feeds their queues, ``worker`` works on them.
+This package describes and runs controllers; ``stream`` feeds their queues, ``worker`` works on them.
 
 The path of an event: a StreamSource (only in the process that leads) turns it into keys in Redis, in one
 commit with its place in the history; a Dispatcher (in every worker) claims keys and submits them to its
-Executor; what handlers return or raise is settled in the next turn.
+Executor; the next turn settles the results and errors of handlers.
 """
 
 from distq.controller.controller import Controller

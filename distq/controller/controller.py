@@ -111,7 +111,7 @@ class Controller:
                 self.caches = caches.Caches(self.watches, self.queue, timeout=self.cache_sync_timeout)
 
     def lister(self, resource: str) -> "Lister":
-        """Return a view of what a watch with ``cached=True`` keeps of a resource, ``"v1/Pod"``.
+        """Return a view of the objects of a resource, ``"v1/Pod"``, that a watch with ``cached=True`` keeps.
 
         It waits for the first list, ``cache_sync_timeout`` seconds at most. Raises ConfigError for a resource
         that no watch caches.
@@ -150,7 +150,7 @@ class Controller:
 
 
 def reconciled_resource(controller: Controller) -> str | None:
-    """Return what its keys are the names of, as its For says; None without one."""
+    """Return the resource whose names its keys are, as its For says; None without one."""
     if not controller.watches:
         return None
     from distq.controller.watches import For  # needs the extra kubernetes
@@ -159,7 +159,7 @@ def reconciled_resource(controller: Controller) -> str | None:
 
 
 def purpose_of(controller: Controller, lease: str) -> Purpose | None:
-    """Return what it is for, as far as the code says; None without For, and where the queue is shared."""
+    """Return its purpose, as far as the code says; None without For, and where the queue is shared."""
     resource = reconciled_resource(controller)
     if controller.shared or resource is None:
         return None

@@ -1,7 +1,7 @@
-"""What a process serves over HTTP: /healthz and /readyz for the kubelet, /metrics for Prometheus.
+"""The HTTP endpoints of a process: /healthz and /readyz for the kubelet, /metrics for Prometheus.
 
-The standard library's WSGI server; a client that is too slow makes room for others. It answers before and
-during everything else: a probe finds out that Redis is away, it does not wait for it.
+The standard library's WSGI server; it closes the connection of a slow client to make room for others. It
+answers before and during all other work: a probe reports that Redis is away, and does not wait for it.
 """
 
 import logging
@@ -38,7 +38,7 @@ _logger = logging.getLogger("distq")
 
 @dataclass(frozen=True, eq=False)
 class ManagerPages:
-    """What one Manager serves.
+    """The pages of one Manager.
 
     ``health`` and ``readiness`` return problems, a line each; none is a 200, any is a 503.
     """
@@ -61,7 +61,7 @@ class Endpoints:
 
     @property
     def url(self) -> str:
-        """Return where it listens."""
+        """Return the address at which it listens."""
         host, port = self._server.server_name, self._server.server_port
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

@@ -1,4 +1,4 @@
-"""What happened to a watched object, as predicates and mapping functions see it."""
+"""A change of a watched object, as predicates and mapping functions see it."""
 
 from typing import Any, Literal, NoReturn
 
@@ -12,9 +12,9 @@ EventType = Literal["create", "update", "delete", "generic"]
 
 
 class OldMetadata(dict[str, Any]):
-    """What an update replaced, of which the metadata alone was kept: to read more of it is an error.
+    """The metadata of an object that an update replaced; to read any other part is an error.
 
-    It would be missing always, and a comparison with it would filter nothing, or everything.
+    The other parts would always be missing, and a comparison with them would filter nothing, or everything.
     """
 
     def __missing__(self, name: str) -> NoReturn:
@@ -32,9 +32,9 @@ class Event:
     """A change of one object (controller-runtime ``event.TypedCreateEvent`` and its siblings).
 
     ``type`` is create, update, delete or generic. ``object`` is the whole object, for a delete its last
-    state; it is decoded when first read. ``old`` is what an update replaced, and None where that is unknown:
-    it is kept only for predicates that say so. For one that compares objects it is the whole object without
-    managedFields, for others its metadata alone: to read more raises ConfigError.
+    state; it is decoded when first read. ``old`` is the object that an update replaced, and None where that
+    is unknown: it is kept only for predicates that say so. For one that compares objects it is the whole
+    object without managedFields, for others its metadata alone: to read more raises ConfigError.
     ``in_initial_list`` is true where the object came with a list.
     """
 
@@ -61,7 +61,7 @@ class Event:
 
     @property
     def old(self) -> Object | None:
-        """Return what an update replaced, None where that is unknown."""
+        """Return the object that an update replaced, None where that is unknown."""
         if isinstance(self._old, StoredObject):
             self._old = self._old.decode()
         return self._old

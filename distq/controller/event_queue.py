@@ -1,4 +1,4 @@
-"""What the main thread of a Manager waits for: signals, failures, and the ends of what it began."""
+"""The messages for which a Manager's main thread waits: signals, failures, ends of its calls."""
 
 import os
 import queue
@@ -28,7 +28,7 @@ class EventQueue:
         self._messages.put(message)
 
     def next(self) -> Message:
-        """Wait for what happens next.
+        """Wait for the next message.
 
         Not in one sleep: a signal that another thread received, or that came just before the main one fell
         asleep, does not wake it, and Python runs handlers in the main thread only.
@@ -38,7 +38,7 @@ class EventQueue:
         return message
 
     def next_within(self, seconds: float) -> Message | None:
-        """Wait for what happens next, ``seconds`` at most; return None where nothing did."""
+        """Wait for the next message, ``seconds`` at most; return None where none came."""
         with suppress(queue.Empty):
             return self._messages.get(timeout=seconds)
         return None
@@ -79,7 +79,7 @@ _masks = threading.local()
 
 
 def _before_fork() -> None:
-    """Let a SIGTERM that comes early wait until the child has the handler that its parent had."""
+    """Let a SIGTERM that comes early wait until the child has the handler of its parent."""
     _masks.present = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 
 

@@ -1,7 +1,7 @@
 """The functions that a program gives: whether they fit, and whether they are coroutine functions.
 
-What is looked at is what will be called: behind a ``functools.partial`` its function, of an object its
-``__call__``, of a decorated function the decorator's.
+The checks look at the function that will be called: that of a ``functools.partial``, the ``__call__`` of an
+object, the decorator's for a decorated function.
 """
 
 import functools
@@ -20,13 +20,13 @@ _COROUTINES = ((inspect.iscoroutinefunction, "an async def"),)
 
 
 def is_async(function: object) -> bool:
-    """Return whether calling it gives a coroutine: an ``async def``, in whatever layer.
+    """Return whether calling it gives a coroutine: an ``async def`` in any layer.
 
-    Also one that a decorator wraps as ``functools.wraps`` does: what such a decorator returns of it is what
-    the ``async def`` returned, a coroutine.
+    Also one that a decorator wraps with ``functools.wraps``: such a wrapper returns the coroutine of the
+    ``async def``.
     """
     layers = [function]
-    for layer in layers:  # which grow meanwhile
+    for layer in layers:  # the loop appends to it
         if inspect.iscoroutinefunction(layer):
             return True
         wrapped = getattr(layer, "__dict__", {}).get("__wrapped__")
@@ -36,34 +36,34 @@ def is_async(function: object) -> bool:
 
 
 def require_reconcile(function: object) -> None:
-    """Refuse what cannot be a reconcile function: a plain function or ``async def`` of one Request."""
+    """Require a reconcile function: a plain function or ``async def`` of one Request."""
     _require("reconcile", function, 1, "Give a function of one Request.", *_GENERATORS)
 
 
 def require_predicate(function: object) -> None:
-    """Refuse what cannot be a predicate: any coroutine or generator would count as true."""
+    """Require a predicate: any coroutine or generator would count as true."""
     _require("predicate", function, 1, "Give plain functions of one Event.", *_GENERATORS, *_COROUTINES)
 
 
 def require_keys(what: str, function: object, *, arguments: int) -> None:
-    """Refuse what cannot return keys; a generator function may yield them."""
+    """Require a function that returns keys; a generator function may yield them."""
     of = "of one object" if arguments else "without arguments"
     remedy = f"Give a plain function {of} that returns keys."
     _require(f"keys of {what}", function, arguments, remedy, _ASYNC_GENERATOR, *_COROUTINES)
 
 
 def require_of_object(what: str, function: object) -> None:
-    """Refuse what cannot return something of one object, now."""
+    """Require a plain function of one object, no coroutine or generator function."""
     _require(what, function, 1, "Give a plain function of one object.", *_GENERATORS, *_COROUTINES)
 
 
 def require_hook(what: str, function: object) -> None:
-    """Refuse what cannot be called without arguments, or would do nothing when it is."""
+    """Require a hook: a plain function or ``async def`` without arguments; a generator would do nothing."""
     _require(what, function, 0, "Give a function without arguments.", *_GENERATORS)
 
 
 def require_runnable(function: object) -> None:
-    """Refuse what cannot run until it is stopped: a plain function of one Event, or an ``async def``."""
+    """Require a runnable: a plain function of one Event, or an ``async def``."""
     if is_async(function):
         _require("runnable", function, 0, "Give an async def without arguments.")
     else:
@@ -71,17 +71,17 @@ def require_runnable(function: object) -> None:
 
 
 def require_check(what: str, function: object) -> None:
-    """Refuse what cannot be called without arguments by a thread that waits for its answer."""
+    """Require a plain function without arguments, whose answer a thread waits for."""
     _require(what, function, 0, "Give a plain function without arguments.", *_GENERATORS, *_COROUTINES)
 
 
 def name_of(function: object) -> str:
-    """Return what a log line calls a function."""
+    """Return the name of a function in log lines."""
     return str(getattr(function, "__qualname__", f"{function!r:.80}"))
 
 
 async def as_coroutine(answer: Awaitable[Answer]) -> Answer:
-    """Return what an awaitable gives: a loop takes coroutines alone."""
+    """Return the result of an awaitable: a loop takes coroutines alone."""
     return await answer
 
 
@@ -108,7 +108,7 @@ def _require_arguments(what: str, function: object, number: int, remedy: str) ->
 
 
 def _called_by(function: object) -> Any:
-    """Return what runs when this is called, one step further; None for what runs itself."""
+    """Return the function that a call of this one runs, one layer down; None where it runs itself."""
     if isinstance(function, functools.partial):
         return function.func
     if isinstance(function, types.MethodType):

@@ -1,4 +1,4 @@
-"""What a program runs before its first reconcile and after the last one: ``on_start`` and ``on_stop``."""
+"""The hooks of a program before its first reconcile and after the last one: ``on_start``, ``on_stop``."""
 
 import asyncio
 import inspect
@@ -18,7 +18,7 @@ from distq.controller.worker.event_loop import EventLoop
 from distq.errors import DistqError
 
 LEAST_STOP_TIME = 0.5
-"""Seconds that ``on_stop`` gets, however little of the grace period remains."""
+"""Seconds that ``on_stop`` gets at least, even if less of the grace period remains."""
 
 Hook = Callable[[], object]
 """A plain function or ``async def`` without arguments."""
@@ -27,7 +27,7 @@ _logger = logging.getLogger("distq")
 
 
 class Hooks:
-    """``on_start`` and ``on_stop`` of a Manager; a context, in which the loop runs on which they are awaited.
+    """``on_start`` and ``on_stop`` of a Manager; a context, in which their event loop runs.
 
     Each is called in a thread of its own, so that signals are noticed meanwhile. A coroutine that takes too
     long is cancelled with the loop at the context's end; a plain function is left behind.
@@ -54,7 +54,7 @@ class Hooks:
             self._event_loop.leave()
 
     def start(self) -> Message | None:
-        """Call ``on_start``; return what it raised, or what came before its end."""
+        """Call ``on_start``; return its error, or a message that came before its end."""
         if self._on_start is None:
             return None
         call = self._call("on_start", self._on_start)
@@ -63,7 +63,7 @@ class Hooks:
         return message
 
     def stop(self, shutdown: Shutdown) -> list[BaseException]:
-        """Call ``on_stop``; return what failed meanwhile, and what it raised.
+        """Call ``on_stop``; return the errors that came meanwhile, and its own.
 
         The end of the grace period, or a signal that ends it, ends the wait for it.
         """
@@ -77,7 +77,7 @@ class Hooks:
         while (message := self._event_queue.next()) != "called":
             if isinstance(message, BaseException):
                 errors.append(message)
-            elif message == "late" or (isinstance(message, signal.Signals) and shutdown.hurry()):
+            elif message == "late" or (isinstance(message, signal.Signals) and shutdown.end_grace_period()):
                 _logger.warning("on_stop has not ended in time: not waiting any longer")
                 break
         timer.cancel()

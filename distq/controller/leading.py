@@ -1,7 +1,7 @@
 """The informer side of a process: it competes for the lease, and while it leads it feeds the queues.
 
-One thread a source. What one of them cannot go on with ends the term, and then
-the process: a leader that watches half of what it should is worse than another one.
+One thread a source. An error that one of them cannot survive ends the term, and then the process: another
+leader is better than one that watches half of its resources.
 """
 
 import logging
@@ -31,8 +31,8 @@ from distq.workqueue.queue_ownership import QueueOwnerships
 
 PATIENCE = 2
 """Lease durations for which a leader that reaches no Redis keeps the lease; a follower that reaches none
-competes for one. So no process takes it that would have to give it up, and a Redis that restarts costs no
-term."""
+competes for one. So no process takes the lease only to give it up, and a Redis that restarts ends no term.
+"""
 
 _logger = logging.getLogger("distq")
 
@@ -40,9 +40,9 @@ _logger = logging.getLogger("distq")
 class Candidate:
     """Competes for a Lease, and runs the watches of all controllers while it holds it.
 
-    It withdraws from the election where it reaches no Redis for long, until it does: another may reach it.
-    ``runnables`` run while it holds the Lease, too. ``on_failure`` receives why it cannot go on: LeaseLost,
-    QueueTaken, Stalled, or what a stream raised.
+    It withdraws from the election after long without Redis, until Redis answers: another may reach it.
+    ``runnables`` run while it holds the Lease, too. ``on_failure`` receives the error that ended it:
+    LeaseLost, QueueTaken, Stalled, or a stream's error.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Candidate:
         return not self._thread.is_alive()
 
     def left_behind(self) -> str:
-        """Return which lease was not released, or nothing."""
+        """Return the lease that was not released, or nothing."""
         if self._lost or self._elector.get_leader() != self._lock.identity:
             return ""
         return f"the lease {self._lock.describe()} expires by itself"
@@ -119,7 +119,7 @@ class Candidate:
         return self._elector.is_leader()
 
     def keeps_workers_waiting(self) -> bool:
-        """Return whether it is not known yet who leads, or this process does and prepares its term.
+        """Return whether the leader is not known yet, or this process leads and prepares its term.
 
         Always False where no controller has caches that must be in step.
         """
@@ -258,7 +258,7 @@ class Candidate:
 
 
 class _Candidacy:
-    """One run of the elector: what ends it, after the streams, and whether a Redis that is away did."""
+    """One run of the elector: the event that ends it, after the streams, and whether Redis was the reason."""
 
     def __init__(self) -> None:
         self.resign = threading.Event()

@@ -1,8 +1,7 @@
 """Runs controllers in this process: the side that informs, the side that works, or both.
 
-Three things end it: a signal or ``stop``, the loss of the lease, and an error that
-waiting cannot heal. Whatever it is, commits stop at once and handlers get the grace
-period.
+Three things end it: a signal or ``stop``, the loss of the lease, and an error that waiting does not fix. In
+each case commits stop at once and handlers get the grace period.
 """
 
 import logging
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from distq.controller.leading import Candidate
 
 WAITING_REPORT = 2.0
-"""Seconds after which a worker that had nothing to do logs what it waits for."""
+"""Seconds after which a worker that had nothing to do logs why."""
 
 _LOOK_EVERY = 1.0
 """Seconds between looks whether all threads make progress, and in which a signal is noticed in any case."""
@@ -207,7 +206,7 @@ class Manager:
         metrics: MetricsProvider | None = None,
         spans: SpanProvider | None = None,
     ) -> None:
-        """Use these where the program gave none, as the commands do with what their line says.
+        """Use these where the program gave none, as the commands do with their arguments.
 
         Raises ConfigError once it was run, and where the program gave other settings.
         """
@@ -232,10 +231,10 @@ class Manager:
 
         ``informer`` competes for the lease and watches, ``workers`` reconciles. A second signal ends the
         grace period; a SIGHUP that the program ignores or handles stays its own. It returns within that
-        period and two seconds, whatever does not answer; an ``on_stop`` that hangs may add half a second.
-        Raises what ended it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where Redis cannot be used
-        at the start, Stalled, ConfigError, ApiError, what ``on_start`` or ``on_stop`` raised; else Unsettled
-        where something was left behind.
+        period and two seconds, even if servers do not answer; an ``on_stop`` that hangs may add half a
+        second. Raises the error that ended it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where
+        Redis cannot be used at the start, Stalled, ConfigError, ApiError, what ``on_start`` or ``on_stop``
+        raised; else Unsettled where something was left behind.
         """
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
@@ -378,7 +377,7 @@ class Manager:
         return reason
 
     def _wait_for_a_term(self) -> Message | None:
-        """Let workers begin after the term of this process, should it lead: caches are behind until then."""
+        """Let workers begin after this process's term, should it lead: caches are behind until then."""
         candidate, until = self._candidate, time.monotonic() + self._term_begins_within
         while candidate and candidate.keeps_workers_waiting() and time.monotonic() < until:
             if (reason := self._event_queue.next_within(_TERM_LOOK)) is not None:
@@ -386,7 +385,7 @@ class Manager:
         return None
 
     def _report_waiting(self) -> None:
-        """Log what those wait for that had nothing to do yet: silence would look like trouble."""
+        """Log why workers had nothing to do yet: silence would look like trouble."""
         for dispatcher, controller in zip(self._dispatchers, self._controllers, strict=False):
             if dispatcher.has_claimed or not isinstance(controller.queue, Queue):
                 continue
@@ -395,12 +394,12 @@ class Manager:
                 _logger.info("%s: connected; %s", controller.name, why)
 
     def _settled(self, queue: str, settlement: Settlement) -> None:
-        """Take note, in a test, of a reconcile that did not succeed."""
+        """Let a test note a reconcile that did not succeed."""
 
     # After
 
     def _drain(self, health: ProcessHealth, shutdown: Shutdown, reason: Message) -> list[BaseException]:
-        """Stop everything and wait for it; return what failed meanwhile, or was left behind in the end."""
+        """Stop everything and wait for it; return the errors that came meanwhile, and Unsettled."""
         errors = list[BaseException]()
         self._refuse_adds(health)
         why = reason.name if isinstance(reason, signal.Signals) else "stopping"
@@ -409,7 +408,7 @@ class Manager:
         while not shutdown.is_over():
             message = self._event_queue.next_within(_SHUTDOWN_SLEEP)
             if isinstance(message, signal.Signals):
-                if shutdown.hurry():
+                if shutdown.end_grace_period():
                     _logger.warning("%s again: not waiting any longer", message.name)
             elif isinstance(message, BaseException):
                 errors.append(message)
@@ -423,7 +422,8 @@ class Manager:
 def _raise_first(*reasons: Message | None) -> None:
     """Raise the first error among the reasons why a run ended, and log the others.
 
-    One of the same words is no other: both sides of one process meet the program that has their queue.
+    An error with the same text is not logged again: both sides of a process meet the program that has its
+    queue.
     """
     errors = [KeyboardInterrupt() if reason is signal.SIGINT else reason for reason in reasons]
     found = [error for error in errors if isinstance(error, BaseException)]

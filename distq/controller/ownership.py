@@ -95,7 +95,7 @@ def _require_reach(owner: Object, obj: Object) -> None:
 
 
 def _same_owner(one: Object, other: Object) -> bool:
-    """Owners are the same by group, kind and name, whatever the version (as upstream compares)."""
+    """Owners are the same by group, kind and name, in any version (as upstream compares)."""
     return _group(one) == _group(other) and all(one.get(key) == other.get(key) for key in ("kind", "name"))
 
 

@@ -37,13 +37,13 @@ class Parts:
     spans: SafeSpans | None
     event_loop: EventLoop
     on_failure: Callable[[BaseException], None]
-    """Receives what the process cannot go on with."""
+    """Receives the error that ends the process."""
     on_settled: Callable[[str, Settlement], None]
     """Receives each settlement that is no success."""
 
     @cached_property
     def client(self) -> "Client":
-        """Return the one client of all controllers and of the candidate, made where none was given."""
+        """Return the one client of all controllers and of the candidate, made unless the program gave one."""
         from distq.client.client import Client
 
         return self.given_client or Client()
@@ -72,14 +72,14 @@ class Parts:
         return in_redis
 
     def set_purposes(self, controllers: Sequence[Controller], lease: str) -> None:
-        """Give each handle what it claims for, so that no other program takes its keys."""
+        """Give each handle the purpose for which it claims, so that no other program takes its keys."""
         for controller in controllers:
             purpose = purpose_of(controller, lease)
             if purpose is not None and isinstance(controller.queue, Queue):
                 controller.queue.purpose = PresentPurpose(purpose, self.client.authorities)
 
     def read_caches(self, controllers: Sequence[Controller], until: ExitStack) -> None:
-        """Let listers reach the cluster by the client, and show what this process writes, until the end."""
+        """Let listers reach the cluster by the client, and show the writes of this process, in the block."""
         caches = [each.caches for each in controllers if each.caches is not None and any(each.caches)]
         if caches:
             from distq.controller.cached.write_through import writing_through
@@ -87,7 +87,7 @@ class Parts:
             until.enter_context(writing_through(caches, self.client, self.metrics))
 
     def dispatcher(self, controller: Controller) -> Dispatcher:
-        """Return what reconciles a controller's items in this process."""
+        """Return the Dispatcher of a controller in this process."""
         return Dispatcher(
             controller,
             concurrency=self.settings.concurrency,
@@ -103,7 +103,7 @@ class Parts:
     def candidate(
         self, controllers: Sequence[Controller], *, lease: str, runnables: Runnables
     ) -> "Candidate":
-        """Return what competes for the Lease. Raises ConfigError where there is no cluster."""
+        """Return the Candidate for the Lease. Raises ConfigError where there is no cluster."""
         from distq.controller.leading import Candidate
 
         return Candidate(
@@ -131,7 +131,7 @@ class Parts:
 
 
 def require_controllers(controllers: Sequence[Controller]) -> None:
-    """Refuse what cannot run together: no controller, what is none, or two of one queue."""
+    """Refuse controllers that cannot run together: none at all, other objects, or two of one queue."""
     if not controllers:
         raise ConfigError("nothing to run: no Controller was given. Give one or more.")
     for each in controllers:

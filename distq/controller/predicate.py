@@ -17,16 +17,17 @@ from distq.informer.objects import Metadata
 from distq.informer.selectors import label_selector
 
 Compared = Literal["", "metadata", "object"]
-"""What a predicate reads of the old object: nothing, its metadata, or any part."""
+"""The part of the old object that a predicate reads: none, its metadata, or any."""
 
 
 @dataclass(frozen=True)
 class Predicate:
     """A test of events, combined with ``&``, ``|`` and ``~``.
 
-    The test returns whether the event matters, or None where it does not know; then it passes. ``compares``
-    says what it reads of ``event.old``, which the leader then keeps of every object: "metadata", also as
-    True, or "object", of which a watch needs ``cached=True``. Raises ConfigError for another word.
+    The test returns whether the event matters, or None where it cannot decide; then the event passes.
+    ``compares`` names the part of ``event.old`` that it reads, which the leader then keeps of every object:
+    "metadata", also as True, or "object", of which a watch needs ``cached=True``. Raises ConfigError for
+    another word.
     """
 
     test: Callable[[Event], bool | None]
@@ -38,7 +39,7 @@ class Predicate:
 
     @property
     def compared(self) -> Compared:
-        """Return what it reads of the old object."""
+        """Return the part of the old object that it reads."""
         if isinstance(self.compares, bool):
             return "metadata" if self.compares else ""
         return self.compares
@@ -48,22 +49,22 @@ class Predicate:
         return self.test(event) is not False
 
     def __and__(self, other: "Predicate | Callable[[Event], bool]") -> "Predicate":
-        """Pass what both pass."""
+        """Pass events that both pass."""
         both = self, predicate_of(other)
         most: Compared = max((one.compared for one in both), key=("", "metadata", "object").index)
         return Predicate(lambda event: _and(*(one.test(event) for one in both)), most)
 
     def __or__(self, other: "Predicate | Callable[[Event], bool]") -> "Predicate":
-        """Pass what one of them passes."""
+        """Pass events that one of them passes."""
         return ~(~self & ~predicate_of(other))
 
     def __invert__(self) -> "Predicate":
-        """Pass what this one does not, and events of which it does not know."""
+        """Pass events that this one does not pass, and those that it cannot decide."""
         return Predicate(lambda event: _not(self.test(event)), self.compares)
 
 
 EventTest = Predicate | Callable[[Event], bool]
-"""What says whether an event matters: a Predicate, or a plain function."""
+"""Decides whether an event matters: a Predicate, or a plain function."""
 
 
 def predicate_of(test: EventTest) -> Predicate:
@@ -75,7 +76,7 @@ def predicate_of(test: EventTest) -> Predicate:
 
 
 def all_of(tests: Iterable[EventTest]) -> Predicate:
-    """Return the predicate that passes what all of them pass."""
+    """Return the predicate that passes the events that all of them pass."""
     combined = Predicate(lambda _: True)
     for test in tests:
         combined = combined & test
@@ -109,7 +110,7 @@ def _differing(differs: Callable[[Event, Object], bool], compares: Compared) -> 
 def changed(*paths: str) -> Predicate:
     """Drop updates that left all these parts alone, such as ``"status.phase"``: field names, joined by dots.
 
-    What is not there is as null, and a list is compared whole. Below ``metadata.labels`` and
+    A part that is missing counts as null, and a list is compared whole. Below ``metadata.labels`` and
     ``metadata.annotations`` the rest is one name, dots and all. Parts of the metadata are compared on any
     watch, others need ``cached=True``. Raises ConfigError for a bad path; one that leads into a list or text
     raises it as soon as an object shows that.

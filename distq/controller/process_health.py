@@ -1,7 +1,7 @@
-"""Whether a process that runs controllers is alive and ready, its gauges, and what an idle worker waits for.
+"""Whether a process that runs controllers is alive and ready, its gauges, and why a worker is idle.
 
-What a queue holds is reported by one process of a fleet, since it is the same for all: the one that leads.
-Where nothing is watched no process leads; then each that runs the informer's side reports it.
+One process of a fleet reports the contents of a queue, since they are the same for all: the leader. Where
+nothing is watched no process leads; then each process that runs the informer's side reports them.
 """
 
 import threading
@@ -64,7 +64,7 @@ class Checks:
             self._checks[name] = _NamedCheck(name, check)
 
     def call(self) -> Callable[[], list[str]]:
-        """Call all of them; return what waits for their answers, and returns a line for each that fails."""
+        """Begin all calls; return a function that waits for them and returns a line for each that fails."""
         with self._lock:
             checks = list(self._checks.values())
         until = time.monotonic() + CHECK_TIMEOUT
@@ -83,7 +83,7 @@ class _NamedCheck:
         self._began = 0.0
 
     def call(self) -> Callable[[float], str]:
-        """Call it, unless a call has not ended; return what waits for the answer, see ``_problem``."""
+        """Call it, unless a call has not ended; return a function that waits for the answer: ``_problem``."""
         with self._lock:
             if self._answer is None or self._answer.done():
                 self._began = time.monotonic()
@@ -100,7 +100,7 @@ class _NamedCheck:
     def _run(self) -> str:
         try:
             return f"{self._name}: failed" if self._check() is False else ""
-        except BaseException as error:  # noqa: BLE001 - it is what the check answers
+        except BaseException as error:  # noqa: BLE001 - it is the answer of the check
             return f"{self._name}: {' '.join(error_text(error).split()):.300}"
 
 
@@ -160,17 +160,17 @@ class ProcessHealth:
                     yield from samples
 
     def health(self) -> list[str]:
-        """Return why the process should be started again; no outage of others is a reason."""
+        """Return why the process should be started again; an outage of a server is no reason."""
         own = self._healthz.call()
         return [*self._problems(), *own()]
 
     def _problems(self) -> list[str]:
-        """Return which part of distq only a restart helps."""
+        """Return the parts of distq that only a restart fixes."""
         problems = [*(part.problem() for part in self._parts()), self.stall()]
         return list(filter(None, problems))
 
     def stall(self) -> str:
-        """Return which thread made no progress for too long, or nothing."""
+        """Return the thread that made no progress for too long, or nothing."""
         for what, seconds in chain.from_iterable(part.standstills() for part in self._parts()):
             if seconds > STALLED_AFTER:
                 return f"{what} has made no progress for {duration(seconds)}"

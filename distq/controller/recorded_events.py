@@ -1,4 +1,4 @@
-"""What a Manager does about events of objects: those of failed reconciles, and all that wait at the end."""
+"""Records events of failed reconciles for a Manager, and sends the events that wait at its end."""
 
 import logging
 from collections import OrderedDict
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from distq.client.objects import Object
 
 LEAST_FLUSH, LONGEST_FLUSH = 0.3, 2.0
-"""Seconds that events get at the end, however little or much of the grace period remains."""
+"""Seconds that events get at the end, at least and at most; between them, the rest of the grace period."""
 
 _FOUND_FOR = 60.0
-"""Seconds for which an object that was found is not asked for again: one that fails often is read seldom."""
+"""Seconds for which an object that was found is not read again, even if it fails often."""
 
 _FOUND_AT_MOST = 4096
 
@@ -30,7 +30,7 @@ _logger = logging.getLogger("distq")
 class FailureEvents:
     """Records a Warning event about the object of each failed reconcile of one controller.
 
-    The reason is the error's class, the message what it says. The object is found when the event is sent.
+    The reason is the error's class, the message its text. The object is found when the event is sent.
     """
 
     def __init__(self, client: "Client", resource: str, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -64,7 +64,7 @@ class FailureEvents:
 
 @contextmanager
 def counting_drops(metrics: MetricsProvider | None) -> Iterator[None]:
-    """Count the events to this provider that the process drops meanwhile."""
+    """Count the events that the process drops in the block, with this provider."""
     with ExitStack() as counting:
         if metrics is not None:
             with suppress(ConfigError):  # without the extra kubernetes there are none

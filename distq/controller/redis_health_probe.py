@@ -16,10 +16,10 @@ LOOK_TIMEOUT = 1.0
 
 
 class RedisHealthProbe:
-    """Asks for a sign of life of the servers that hold the queues; one thread looks, any may ask.
+    """Asks the servers that hold the queues whether they answer; one thread looks, any may read the result.
 
-    A refusal is an answer, too, and that of a server that is unfit: each other leader would get the same.
-    Without queues there is no silence.
+    A refusal is an answer, too, and so is that of an unfit server: any other leader would get the same.
+    Without queues the silence is 0.
     """
 
     def __init__(self, queues: Sequence[Queue], clock: Clock = SYSTEM_CLOCK) -> None:

@@ -1,7 +1,7 @@
-"""What a Manager runs beside its controllers (controller-runtime ``manager.Runnable``).
+"""Functions that a Manager runs beside its controllers (controller-runtime ``manager.Runnable``).
 
 Each runs in a thread of its own, an ``async def`` on the event loop of reconciles. controller-runtime ends
-the process where one fails. Here it is called again: data that it cannot read would end each leader in turn.
+the process where one fails. Here it is called again: data that one cannot read would end each leader in turn.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class Runnables:
         return not self.running
 
     def left_behind(self) -> str:
-        """Return which of them run on, or nothing."""
+        """Return the names of those that run on, or nothing."""
         names = self.running
         verb = "runs" if len(names) == 1 else "run"
         return f"{', '.join(names)} {verb} on" if names else ""

@@ -1,7 +1,7 @@
-"""How the work of a process ends: by one deadline for all its parts, whatever Redis and the API server do.
+"""Ends the work of a process: by one deadline for all its parts, even if servers do not answer.
 
-Reconciles get the grace period. When it is over, or none is left, everything gets ``CLOSING_TIME`` more. What
-waits for an answer then is left behind: its threads end with the process, what was claimed comes back after
+Reconciles get the grace period. When it is over, or none is left, everything gets ``CLOSING_TIME`` more.
+Threads that then wait for an answer are left behind: they end with the process, claimed items come back after
 the claim duration, and a lease expires.
 """
 
@@ -50,7 +50,7 @@ class Shutdown:
 
     @property
     def took(self) -> float:
-        """Return since how many seconds it goes on."""
+        """Return the seconds since it began."""
         return self._now() - self._began
 
     @property
@@ -59,7 +59,7 @@ class Shutdown:
         return max(0.0, self._grace_ends - self._now())
 
     def begin(self, grace: float) -> None:
-        """Let nothing new begin, and what runs end within ``grace`` seconds; again to shorten them."""
+        """Let nothing new begin, and running work end within ``grace`` seconds; again to shorten them."""
         now = self._now()
         self._began, self._grace_ends = min(self._began, now), min(self._grace_ends, now + grace)
         for candidate in self._candidates:
@@ -69,15 +69,15 @@ class Shutdown:
         for dispatcher in self._dispatchers:
             dispatcher.shut_down(grace)
 
-    def hurry(self) -> bool:
-        """End the grace period; return False where that is the request that began the shutdown, twice."""
+    def end_grace_period(self) -> bool:
+        """End the grace period; return False for the twin of the signal that began the shutdown."""
         if self.took < ONE_REQUEST:
             return False
         self.begin(0.0)
         return True
 
     def is_over(self) -> bool:
-        """Return whether all has ended or had its time; once the grace period is over, cancel what runs."""
+        """Return whether all has ended or had its time; once the grace period is over, cancel the rest."""
         now = self._now()
         if self._over_at == math.inf and (now >= self._grace_ends or not self.in_progress):
             self._over_at = now + CLOSING_TIME
@@ -86,7 +86,7 @@ class Shutdown:
         return now >= self._over_at or all(part.has_ended() for part in self._parts())
 
     def left_behind(self) -> str:
-        """Return what was not settled or released, and how it comes back; empty where nothing was."""
+        """Return what was not settled or released, and how it comes back; empty where all was."""
         return ", ".join(what for part in self._parts() if (what := part.left_behind()))
 
     def _parts(self) -> "Iterator[Dispatcher | Candidate | Runnables]":

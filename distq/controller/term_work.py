@@ -35,10 +35,10 @@ _logger = logging.getLogger("distq")
 
 
 class Term:
-    """The leadership of what began in this term: what outlives it acts in no later one.
+    """The leadership for all that begins in this term: a thread that outlives it acts in no later one.
 
     Make it when the term begins; ``over`` is set when it ends. A process may lead again, and a stream that
-    waited for an answer all the while would else go on beside its successor.
+    was waiting for an answer would otherwise go on beside its successor.
     """
 
     def __init__(self, elector: LeaderElector, over: threading.Event) -> None:
@@ -83,7 +83,7 @@ class ControllerSources:
         self._sync_by = time.monotonic() + self._sync_timeout
 
     def run(self, source: Source, stop: threading.Event) -> None:
-        """Run one source in its thread; keep what it fails with for ``check``."""
+        """Run one source in its thread; keep its error for ``check``."""
         try:
             source.run(stop)
         except BaseException as error:  # noqa: BLE001 - check raises it
@@ -93,7 +93,7 @@ class ControllerSources:
                     pointed(error, self._defined_at)
 
     def check(self) -> None:
-        """Log once that all streams are synced; raise what a source failed with, or that it took too long."""
+        """Log once that all streams are synced; raise a source's error, or that syncing took too long."""
         if self._failure is not None:
             raise self._failure
         self._catching_up.check()
@@ -129,8 +129,8 @@ class ControllerSources:
 class TermWork:
     """The work of one term, made when it begins.
 
-    ``over`` is set when the term has ended, ``stopping`` when this process stops. ``sources_of`` makes what
-    one controller watches. ``name`` is that of the lease.
+    ``over`` is set when the term has ended, ``stopping`` when this process stops. ``sources_of`` makes the
+    sources of one controller. ``name`` is that of the lease.
     """
 
     name: str
@@ -156,7 +156,7 @@ class TermWork:
                     self._start(each, source)
 
     def begin_runnables(self) -> None:
-        """Run what the leader alone runs. Raises Stalled where that of an earlier term runs on."""
+        """Run the leader's runnables. Raises Stalled where those of an earlier term run on."""
         if not self.runnables.has_ended():
             raise Stalled(_run_on(self.name, self.runnables))
         if not self.shall_end():
@@ -199,7 +199,7 @@ class TermWork:
         thread.start()
 
     def _enter(self, controllers: Sequence[Controller], new: Sequence[ControllerSources]) -> None:
-        """Wait until no program has the queues for something else, and let workers wait for the caches."""
+        """Wait until no program has the queues for another purpose, and let workers wait for the caches."""
         ownerships = QueueOwnerships([each.queue for each in controllers if isinstance(each.queue, Queue)])
         outage = Outage(self.name, _logger, SYSTEM_CLOCK)
         while not self.shall_end():
@@ -220,7 +220,7 @@ class TermWork:
     def _wait_for_sources(self) -> None:
         until = time.monotonic() + LEAVE_TIME
         for thread in self._threads:
-            if thread.ident is not None:  # not where there were no more threads to be had
+            if thread.ident is not None:  # not where no further thread could be started
                 thread.join(max(0.0, until - time.monotonic()))
         if left := [thread.name for thread in self._threads if thread.is_alive()]:
             _logger.warning("%s: left behind without an answer", ", ".join(left))

@@ -1,4 +1,4 @@
-"""What a controller watches (controller-runtime pkg/builder)."""
+"""The watches of a controller (controller-runtime pkg/builder)."""
 
 import re
 from collections import Counter
@@ -24,7 +24,7 @@ OnError = Literal["park", "stop"]
 _INDEX_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
 LOW_PRIORITY = -100
-"""The priority of what no event asked for: lists, resyncs, periods (controller-runtime LowPriority)."""
+"""The priority of keys without an event: of lists, resyncs, periods (controller-runtime LowPriority)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ class _Watch:
 
     @property
     def mapping(self) -> str:
-        """Return what distinguishes this watch's keys from those of another watch of the same resource."""
+        """Return a text that distinguishes this watch's keys from those of another watch of the resource."""
         return ""
 
 
@@ -131,7 +131,7 @@ class Owns(_Watch):
 
     @property
     def mapping(self) -> str:
-        """Return what owners are looked for."""
+        """Return which owners are looked for."""
         return "controller" if self.only_controller else "owners"
 
 
@@ -235,7 +235,7 @@ def identities(watches: Sequence[ResourceWatch]) -> list[str]:
 
 
 def title(watch: Watch) -> str:
-    """Return what people call a watch: its class, resource, places and selectors."""
+    """Return the name of a watch for people: its class, resource, places and selectors."""
     if isinstance(watch, Every):
         return f"Every {watch.period:g} s"
     words = [type(watch).__name__, watch.resource, watch.label_selector, watch.field_selector]
@@ -245,12 +245,12 @@ def title(watch: Watch) -> str:
 
 
 def qualified_name(function: object) -> str:
-    """Return what a function is called where it is written, the same in each process."""
+    """Return the qualified name of a function, the same in each process."""
     return f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
 
 
 def _require_cache(watch: _Watch) -> None:
-    """Refuse what cannot be kept of objects, and what no watch would keep."""
+    """Refuse options of a cache that cannot work, and those of a watch without one."""
     for name, switch in {"cached": watch.cached, "metadata_only": watch.metadata_only}.items():
         if not isinstance(switch, bool):
             raise ConfigError(f"bad {name} of {watch.resource}: {switch!r:.80}. Give True or False.")
@@ -274,7 +274,7 @@ def _require_cache(watch: _Watch) -> None:
 
 
 def _require_old_objects(watch: _Watch) -> None:
-    """Refuse to compare objects of which no old one is kept: all would pass, or nothing."""
+    """Refuse predicates that compare objects where no old object is kept: all events would pass, or none."""
     if watch.predicate.compared != "object":
         return
     if watch.metadata_only:

@@ -169,9 +169,9 @@ def test_two_signals_in_one_breath_are_one() -> None:
     shutdown = Shutdown([], [], clock=lambda: now[0])
     shutdown.begin(25.0)
     now[0] += 0.4
-    assert not shutdown.hurry()
+    assert not shutdown.end_grace_period()
     now[0] += 0.2
-    assert shutdown.hurry()
+    assert shutdown.end_grace_period()
 
 
 def test_timeout_of_coreutils_lets_reconciles_finish(program: Program, connection: Connection) -> None:

@@ -1,1 +1,1 @@
-"""Objects that a watch keeps in Redis: what is kept of them, how it is read, and the fleet's own writes."""
+"""Objects that a watch keeps in Redis: which parts of them, how they are read, and the fleet's own writes."""

@@ -1,4 +1,4 @@
-"""All that the watches of one controller keep in Redis, and how it is read (controller-runtime's cache)."""
+"""The caches in Redis of one controller's watches, and how they are read (controller-runtime's cache)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -24,7 +24,7 @@ from distq.workqueue.handle import QueueHandle
 from distq.workqueue.queue import Queue
 
 WRITE_WITHIN = 2.0
-"""Seconds that Redis gets to keep what was written: the writer waits, and the event brings it anyhow."""
+"""Seconds that Redis gets to keep a written object: the writer waits, and the event brings it anyway."""
 
 
 class Caches:
@@ -68,7 +68,7 @@ class Caches:
         self._client, self._metrics = client, metrics
 
     def client(self) -> Client:
-        """Return what reaches the cluster."""
+        """Return the client that reaches the cluster."""
         if self._client is None:
             self._client = Client()
         return self._client
@@ -105,10 +105,10 @@ class Caches:
 
 
 class CacheLister(Lister):
-    """A lister of what the leading informer keeps in Redis, in all processes of a fleet.
+    """A lister, in any process of a fleet, of the objects that the leading informer keeps in Redis.
 
-    ``oversized`` is called for each object that is read from the API server, since it is too large, or the
-    transform fails on it.
+    ``oversized`` is called for each object that the lister reads from the API server: it is too large for
+    Redis, or the transform fails on it.
     """
 
     def __init__(
@@ -187,7 +187,7 @@ class CacheLister(Lister):
                 yield stored.decode()
 
     def _stored(self, found: CachedObject) -> StoredObject | None:
-        """Return an object as it is cached, or as the API server has it now where it is not kept."""
+        """Return an object from the cache, or from the API server where the cache does not keep it."""
         if found.data:
             return StoredObject(found.name, found.version, found.data)
         self._oversized()
@@ -201,7 +201,7 @@ class CacheLister(Lister):
 def _laid_over(
     cache: StreamCache, found: Sequence[CachedObject], is_meant: Callable[[CachedObject], bool]
 ) -> Sequence[CachedObject]:
-    """Return what was found, with what this thread hands over just now, where that is newer."""
+    """Return the objects found, replaced by those that this thread is handing over, where these are newer."""
     stream = event_context.current()
     if stream is None or stream.place != cache.place:
         return found

@@ -1,4 +1,4 @@
-"""What a cached watch keeps of an object."""
+"""The part of an object that a cached watch keeps."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -29,10 +29,11 @@ _WHOLE = {"whole", f"transform={qualified_name(strip_managed_fields)}"}
 
 
 class KeptObject(NamedTuple):
-    """What is kept of an object, and why that is less than the program's functions were to make of it.
+    """The part of an object that the cache keeps, and the error of the program's function that failed on it.
 
-    No index has it whose function fails. Where the transform fails none has it, and its bytes are left out,
-    since they may be what is not to be kept. The index by labels has it all the same, as ``UNLABELLED``.
+    An index whose function fails does not have the object. Where the transform fails none has it, and its
+    bytes are left out, since they may hold fields that are not to be kept. Only the index by labels has it
+    then, as ``UNLABELLED``.
     """
 
     object: CachedObject
@@ -54,19 +55,19 @@ class Caching:
 
     @property
     def kept(self) -> list[str]:
-        """Return what a stream's record says of it; where that differs, all objects are listed anew."""
+        """Return its description in a stream's record; where that differs, all objects are listed anew."""
         transform = f"transform={qualified_name(self.transform)}" if self.transform else "whole"
         part = ["metadata"] if self.metadata_only else []
         return sorted([transform, *part, *self.indices.values()])
 
     @cached_property
     def indices(self) -> Mapping[str, str]:
-        """Return what the indexes are called in Redis: another function's values are another index."""
+        """Return the names of the indexes in Redis: another function's values are another index."""
         return {name: f"{name}={qualified_name(function)}" for name, function in self.indexers.items()}
 
     @cached_property
     def labels_index(self) -> str | None:
-        """Return what the index by labels is called in Redis, None where there is none."""
+        """Return the name in Redis of the index by labels, None where there is none."""
         name = labels_index(self.indexers)
         return None if name is None else self.indices[name]
 
@@ -75,7 +76,7 @@ class Caching:
         return {self.labels_index: [UNLABELLED]} if self.labels_index else {}
 
     def keep(self, obj: RawObject) -> KeptObject:
-        """Return what is kept of an object that the cache takes, whatever functions fail on it."""
+        """Return the entry of an object that the cache takes, even if functions fail on it."""
         try:
             stored = self.stored(obj)
         except BaseException as error:  # noqa: BLE001 - the program's own function, which may call sys.exit
@@ -93,11 +94,11 @@ class Caching:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether nothing but managedFields is left out."""
+        """Return whether the transform leaves out nothing but managedFields."""
         return keeps_all(self.transform)
 
     def suits(self, kept: frozenset[str]) -> bool:
-        """Return whether objects that a leader keeps so are whole, where this watch's are.
+        """Return whether objects that a leader keeps in this way are whole, where this watch's are.
 
         A leader of another release may leave out fields: a write that begins with its object removes them.
         """
@@ -105,7 +106,7 @@ class Caching:
         return is_whole or self.metadata_only or not self.is_whole
 
     def whole(self, obj: CachedObject) -> StoredObject | None:
-        """Return a whole object without managedFields, None of what is no object of ours."""
+        """Return a whole object without managedFields, None where the bytes are no object of ours."""
         stored = StoredObject(obj.name, obj.version, obj.data)
         try:
             stored.metadata()
@@ -115,18 +116,18 @@ class Caching:
         return StoredObject(obj.name, obj.version, msgspec.json.encode(whole))
 
     def stored(self, obj: RawObject) -> StoredObject:
-        """Return an object as it comes out of the cache."""
+        """Return an object as the cache returns it."""
         return StoredObject(obj.key, obj.version, store_raw(obj, self.transform).raw)
 
     def shown(self, obj: RawObject) -> StoredObject:
-        """Return an object as a read shows it that is not kept: as it came where the transform fails."""
+        """Return an object that is not cached as a read shows it; untransformed where the transform fails."""
         try:
             return self.stored(obj)
         except BaseException:  # noqa: BLE001 - the leader reported it, and the object is dead
             return store_raw(obj, strip_managed_fields)
 
     def raw(self, answer: bytes, resource: Resource) -> RawObject:
-        """Return an object, whose JSON a Client got, as the watch would have brought it."""
+        """Return the object in an answer to a Client, as the watch would have brought it."""
         if self.metadata_only:
             obj: Object = msgspec.json.decode(answer)
             answer = msgspec.json.encode({name: obj[name] for name in _TYPE_AND_METADATA if name in obj})
@@ -136,7 +137,7 @@ class Caching:
         """Return the values by index, without those of functions that fail, and what the first one raised."""
         try:
             return self._values_of(self.indexers, stored), None
-        except BaseException as error:  # noqa: BLE001 - even to write down what a function returned may fail
+        except BaseException as error:  # noqa: BLE001 - the result of a function may fail to be printed
             values = dict(self._unlabelled)
             for name, function in self.indexers.items():
                 with suppress(BaseException):

@@ -1,4 +1,4 @@
-"""What a leader's stream is just handing over: predicates and mapping functions see it, Redis not yet."""
+"""The objects that a leader's stream is handing over: its predicates and mapping functions see them first."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from distq.redisio.object_cache import CachedObject
 
 
 class Place(NamedTuple):
-    """Which cache it is: the queue that a watch feeds, what no other watch has, and where it looks."""
+    """Identifies a cache: the queue that a watch feeds, the watch's identity, and its namespace."""
 
     queue: str
     identity: str
@@ -24,9 +24,9 @@ Publish = Callable[[str, CachedObject | None, str], None]
 class EventContext:
     """The objects of the commits that a stream prepares, None for those that are gone.
 
-    A context, in which its thread hands them over until ``stopped`` ends all waiting. It also knows for which
-    cache its stream waits in the midst of that, since a stream that waits for itself, through others or not,
-    would wait for ever.
+    A context, in which its thread hands them over; ``stopped`` ends all waiting. It also notes the cache for
+    which its stream waits meanwhile: a stream that waits for itself, directly or through others, would wait
+    for ever.
     """
 
     def __init__(self, place: Place, stopped: threading.Event, publish: Publish | None = None) -> None:
@@ -55,8 +55,8 @@ class EventContext:
     def publish(self) -> None:
         """Put the object into its cache, before its predicates or mapping function read another one.
 
-        What is not yet in that one leads to a reconcile later on, which then finds this object. Were both
-        read before either is there, neither would see the other.
+        An object that is missing from the other cache leads to a reconcile later, which then finds this
+        object. If both caches were read before either object is in them, neither reconcile would see both.
         """
         unpublished, self._unpublished = self._unpublished, None
         if self._publish and unpublished:
@@ -67,21 +67,21 @@ class EventContext:
                 raise
 
     def unwind(self) -> None:
-        """Raise again what ended the stream while a function read the cache, whatever that made of it."""
+        """Raise again the error that ended the stream while a function read a cache and perhaps hid it."""
         if self._ended is not None:
             raise self._ended
 
     def waits_for_itself(self, place: Place) -> bool:
-        """Return whether that cache is complete no sooner than this stream goes on, be it through others."""
+        """Return whether that cache waits for this stream to go on, directly or through others."""
         waits = [(stream.place, awaited) for stream, awaited in list(_waits.items())]
         reached = [place]
-        for each in reached:  # which grow meanwhile
+        for each in reached:  # the loop appends to it
             reached += [to for by, to in waits if by == each and to not in reached]
         return self.place in reached
 
     @contextmanager
     def waiting_for(self, place: Place) -> Iterator[None]:
-        """Let others know for what it waits meanwhile."""
+        """Note, for others, the cache for which it waits in the block."""
         _waits[self] = place
         try:
             yield
@@ -90,7 +90,7 @@ class EventContext:
 
 
 _waits: dict[EventContext, Place] = {}
-"""For which cache each stream waits; of one place there may be two, of a term that ended and the next."""
+"""The cache for which each stream waits; a place may have two streams, of an ended term and of the next."""
 
 _current: ContextVar[EventContext | None] = ContextVar("distq_event_context", default=None)
 
@@ -101,5 +101,5 @@ def is_waiting(place: Place) -> bool:
 
 
 def current() -> EventContext | None:
-    """Return what this thread is handing over, None outside of predicates and mapping functions."""
+    """Return the context of this thread, None outside of predicates and mapping functions."""
     return _current.get()

@@ -28,7 +28,7 @@ LOOK_EVERY = 0.1
 """Seconds between looks whether a cache is complete."""
 
 LOGGED_AFTER = 1.0
-"""Seconds of waiting after which it is logged for what."""
+"""Seconds of waiting after which the log names the cache."""
 
 Answer = TypeVar("Answer")
 
@@ -39,7 +39,7 @@ logger = logging.getLogger("distq")
 class StreamCache:
     """The cache of a watch in all its namespaces, or in one of them.
 
-    A stream is found by what it watches and where, as its record says: to compute its name takes the rights
+    A process finds a stream by the resource and namespace in its record: to compute its name takes the rights
     of a leader. ``client`` and ``with_short_timeouts``, a connection, are made when they are needed.
     """
 
@@ -60,7 +60,7 @@ class StreamCache:
         return self.place.namespace in {None, key.rpartition("/")[0]}
 
     def read(self, ask: Callable[[ObjectCache], Answer]) -> Answer:
-        """Return what the cache answers as soon as it is complete.
+        """Return the answer of the cache as soon as it is complete.
 
         Raises CacheNotSynced where that takes longer than the timeout, and RedisError.
         """
@@ -74,10 +74,10 @@ class StreamCache:
         return self._read_later(ask, record)
 
     def wrote(self, *objects: CachedObject, dropped: Mapping[str, str] | None = None) -> None:
-        """Keep what the API server answered to a write, or that an object is gone as of a version.
+        """Keep the API server's answer to a write, or that an object is gone as of a version.
 
-        Nothing is kept where no leader keeps it, as before the first one and after a release that caches no
-        more: no leader would ever take it away. Raises RedisError.
+        Nothing is kept where no leader caches, as before the first one and after a release without cache: no
+        leader would ever remove it. Raises RedisError.
         """
         connection, found = self.with_short_timeouts(), self._found
         watch = self.place.identity
@@ -89,14 +89,14 @@ class StreamCache:
             self._writer_of(stream, connection).wrote(objects, dropped, watch=watch)
 
     def _writer_of(self, stream: str, connection: Connection) -> ObjectCache:
-        """Return what writes into a stream's cache: the last one, which knows its queue is registered."""
+        """Return the writer of a stream's cache: the last one, which knows that its queue is registered."""
         writer = self._writer
         if writer is None or writer.stream != stream or writer.connection is not connection:
             self._writer = writer = ObjectCache(connection, self.queue.name, stream)
         return writer
 
     def _read_later(self, ask: Callable[[ObjectCache], Answer], record: StreamRecord | None) -> Answer:
-        """Wait until the cache is complete, but not in its own stream while that hands over its objects."""
+        """Wait until the cache is complete, except in its own stream while that hands over objects."""
         stream = event_context.current()
         what, within = self.watch.resource, duration(self.timeout)
         began, log_after = self.clock.monotonic(), LOGGED_AFTER
@@ -121,7 +121,7 @@ class StreamCache:
                     raise CacheNotSynced(f"{what}: not synced{waited}: {self._cause(record)}")
 
     def _cache(self, *, partly: bool = False, asked: Connection | None = None) -> ObjectCache:
-        """Return what reads the cache, ``partly`` an incomplete one, too; CacheIncomplete without any.
+        """Return a reader of the cache, ``partly`` of an incomplete one, too; CacheIncomplete without any.
 
         One that is not known yet is looked for by the connection that is ``asked``.
         """
@@ -136,7 +136,7 @@ class StreamCache:
         return found
 
     def _find(self, connection: Connection) -> str:
-        """Return the name of the stream, "" where there is none; of two clusters' take this one's."""
+        """Return the name of the stream, "" where there is none; of those of two clusters, this cluster's."""
         mine = self.queue.purpose  # a leader in another cluster differs by it, as far as that is known
         found = {
             name: record

@@ -1,7 +1,7 @@
-"""What this process writes by a Client is in the caches before the call returns.
+"""A write of this process by a Client is in the caches before the call returns.
 
 The watch would bring it a moment later; a reconcile that reads in between would not see its own write. The
-API server has the last word: what cannot be written through fails no call.
+API server has the last word: a call does not fail if the caches cannot take its write.
 """
 
 import logging
@@ -29,7 +29,7 @@ _logger = logging.getLogger("distq")
 def writing_through(
     controllers: Sequence[Caches], client: Client, metrics: MetricsProvider | None
 ) -> Iterator[None]:
-    """Let the caches use this client, and show what any Client of this process writes meanwhile."""
+    """Let the caches use this client, and show the writes of all Clients of this process meanwhile."""
     for caches in controllers:
         caches.bind(client, metrics)
     try:
@@ -54,13 +54,13 @@ class WriteThrough:
         self._outage = Outage("cached reads", _logger, SYSTEM_CLOCK)
 
     def __call__(self, write: Write) -> None:
-        """Put a write into the caches of its resource and cluster, which take what has a key of Redis."""
+        """Put a write into the caches of its resource and cluster, if its key is a key of Redis."""
         takes_key = is_key(write.key, len(write.key.encode(errors="replace")))
         for caches, cache in self._caches.get(group_kind(str(write.resource)), ()):
             try:
                 if cache.covers(write.key) and takes_key and self._is_of_this_cluster(write.client):
                     _write_through(cache, write)
-            except Exception as error:  # noqa: BLE001 - the write is done, whatever becomes of its copy
+            except Exception as error:  # noqa: BLE001 - the write is done, with or without a copy
                 caches.unwritten(cache)
                 with self._lock:
                     self._outage.failed(error)
@@ -91,17 +91,17 @@ def _write_through(cache: StreamCache, write: Write) -> None:
 
 
 def _must_look(cache: StreamCache, write: Write) -> bool:
-    """Return whether the answer does not show it: in another version, by a field, or of what may be gone."""
+    """Return whether to list: another version, a field selector, or perhaps a deletion hides it."""
     about = metadata(write.obj or {})
     ends = bool(about.get("deletionTimestamp")) and not about.get("finalizers")
     return ends or bool(cache.watch.field_selector) or str(write.resource) != cache.watch.resource
 
 
 def _look(cache: StreamCache, write: Write) -> None:
-    """Keep what a list of this one object shows; that it is gone is true as of the list's version.
+    """Keep the result of a list of this one object; where it is gone, it is so as of the list's version.
 
-    The answer to a deletion has no version, nor has that to a GET of what is gone. By its name alone the API
-    server finds the object as for a GET.
+    The answer to a deletion has no version, nor has that to a GET of an object that is gone. The API server
+    finds an object by its name alone as it does for a GET.
     """
     namespace, _, name = write.key.rpartition("/")
     watch = cache.watch

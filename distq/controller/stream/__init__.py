@@ -1,1 +1,1 @@
-"""What the leading process runs: from a line of a watch, or a period, to keys in a queue."""
+"""The path in the leading process from a line of a watch, or a period, to keys in a queue."""

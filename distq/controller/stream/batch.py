@@ -1,4 +1,4 @@
-"""What one commit carries, and the events of a watch on their way into commits."""
+"""The contents of one commit, and the events of a watch on their way into commits."""
 
 from collections.abc import Sequence
 
@@ -34,18 +34,18 @@ class Batch:
         """By an object's name, None where it is gone; the last route of it counts."""
         self._unrouted: dict[str, Unrouted] = {}
         self._objects: dict[str, CachedObject] = {}
-        """What is put into the cache; no name of it is in ``_dropped``."""
+        """The objects for the cache; no name of theirs is in ``_dropped``."""
         self._dropped: dict[str, str] = {}
         self._bytes = 0
-        """Of what was added, also of what a later route replaced."""
+        """Of all routes added, also of those that a later one replaced."""
         self._version = ""
 
     def add(self, route: Route, version: str = "") -> None:
-        """Add a route; ``version`` is the stream's position after it, "" where more is to come first.
+        """Add a route; ``version`` is the stream's position after it, "" where more routes must come first.
 
         A route with more keys than a commit takes is a chain of commits, of which the last is at the version,
-        and the first has the object: no key is pending before it can be read. What is known of it comes with
-        the last: a leader that starts the chain over must not find it handed over.
+        and the first has the object: no key is pending before it can be read. The known set has the object
+        with the last: a leader that starts the chain over must not find it handed over.
         """
         name, keys, known, cached, gone_at, unrouted = route
         size = (cached.size if cached else 0) + (len(unrouted.why) if unrouted else 0)
@@ -75,13 +75,13 @@ class Batch:
             self._unrouted[name] = unrouted
 
     def drop(self, name: str, version: str) -> None:
-        """Drop from the cache what is no newer than ``version``."""
+        """Drop the object from the cache unless it is newer than ``version``."""
         if self._size() >= BATCH_LIMIT:
             self.flush()
         self._dropped[name] = version
 
     def flush(self) -> None:
-        """Commit what was added, if anything; raises what ``Committer.commit`` raises."""
+        """Commit the routes added, if any; raises as ``Committer.commit`` does."""
         if not self._size():
             return
         committer = self._committer
@@ -106,10 +106,10 @@ class Batch:
 
 
 def hand_over(events: Sequence[WatchEvent], router: Router, committer: Committer) -> None:
-    """Commit where events lead, in their order, in as few commits as they fit.
+    """Commit the routes of events, in their order, in as few commits as possible.
 
-    Where a function fails on one, and its stream is to stop there, those before it are committed. Raises
-    RoutingError, and what ``Committer.commit`` raises.
+    Where a function fails on an event and the stream is to stop there, the events before it are committed.
+    Raises RoutingError, and as ``Committer.commit`` does.
     """
     known: dict[str, Known] = {}
     replaced: dict[str, Replaced] = {}

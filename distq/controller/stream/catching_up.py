@@ -1,6 +1,6 @@
 """Workers wait at a term's begin until a controller's caches are in step (client-go WaitForCacheSync).
 
-A stream has caught up when it has committed what there was as its watch began.
+A stream has caught up when it has committed all that had happened before its watch began.
 """
 
 import logging
@@ -20,18 +20,18 @@ from distq.wording import duration
 _logger = logging.getLogger("distq")
 
 QUIET_TIME = 5.0
-"""Seconds after which a bookmark shows that nothing was missed, whatever its version: API servers before 1.31
+"""Seconds after which a bookmark of any version shows that nothing was missed: API servers before 1.31
 leave the version of a quiet resource where it was. One that is further behind etcd is not healthy."""
 
 
 class CaughtUp:
-    """Calls a function once, in the stream's thread, when all is committed that there was."""
+    """Calls a function once, in the stream's thread, when the stream has caught up."""
 
     def __init__(self, resource: str, clock: Clock) -> None:
         self.resource = resource
         self._clock = clock
         self._then: Callable[[], None] | None = None
-        """What to call; None where nothing waits, or no longer."""
+        """The function to call; None where nothing waits for it."""
         self._present = ""
         """The version to reach, that of the first watch since ``call_once``."""
         self._present_at = 0.0
@@ -69,14 +69,14 @@ class CaughtUp:
             self.reached()
 
     def reached(self) -> None:
-        """Call the function: a list was committed, which shows what there is."""
+        """Call the function: a list was committed, which shows all objects."""
         then, self._then = self._then, None
         if then is not None:
             then()
 
 
 def must_be_in_step(watches: Sequence[Watch]) -> bool:
-    """Return whether a reconcile may read one of the watches while it runs for what another handed over."""
+    """Return whether a reconcile may read the cache of one watch while it runs for an event of another."""
     resources = resource_watches(watches)
     streams = sum(len(watch.namespaces or [None]) for watch in resources)
     return streams > 1 and any(watch.cached for watch in resources)
@@ -86,10 +86,9 @@ def must_be_in_step(watches: Sequence[Watch]) -> bool:
 class CatchingUp:
     """Keeps a queue's items from being claimed until its cached watches have caught up with the cluster.
 
-    While nothing led, each watch fell behind by what happened to its own resource. So what one of them hands
-    over first would be reconciled by caches that lack the rest of the same moment: a child, say, that was
-    there long ago. ``timeout`` seconds after the begin the workers go on in any case, and Redis lets them
-    where this leader is gone.
+    While no process led, each watch fell behind. The keys of the first one to catch up would be reconciled
+    with caches of the others that lack, say, a child that was created long before. ``timeout`` seconds after
+    the begin the workers go on in any case; if this leader is gone, Redis lets them.
     """
 
     awaited: Sequence[CaughtUp]
@@ -104,7 +103,7 @@ class CatchingUp:
     """No worker waits: it has not begun, or has ended."""
 
     def begin(self) -> None:
-        """Keep workers from claims, before any stream commits; raise RedisError where nothing was done."""
+        """Keep workers from claims, before any stream commits; a RedisError changes nothing."""
         if not self.awaited:
             return
         self.store.run("catch_up", epoch=self.epoch, timeout=round(self.timeout * 1_000_000))

@@ -1,8 +1,8 @@
 """Moves one stream's position in Redis, as the leader and only as the leader.
 
-A batch is kept until Redis has it: outages are waited out with the same batch id, so that a
-reply that was lost makes no second batch. Compare-and-set on the batch before is what makes it safe;
-the epoch, and the check of the lease before each commit, stop a deposed leader early.
+A batch is kept until Redis has it: a retry after an outage has the same batch id, so that a lost reply makes
+no second batch. Compare-and-set on the batch before makes this safe; the epoch, and the check of the lease
+before each commit, stop a deposed leader early.
 """
 
 import logging
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
 
 TIME_INTERVAL = 60.0
-"""Seconds between questions for the server's time, which is counted on in between."""
+"""Seconds between reads of the server's time; in between the local clock counts on."""
 
 _WORDS = {"": "nothing", MARK: "the mark of a resync"}
 """Positions that are no versions, for the log: a resync by hand leaves the mark."""
@@ -55,7 +55,7 @@ class Known(NamedTuple):
         return cls(version, list(map(bytes_of, keys)))
 
     def line(self) -> str:
-        """Return what is stored."""
+        """Return the line that is stored."""
         return "\n".join((self.version or "", *map(text_of, self.keys)))
 
 
@@ -64,13 +64,13 @@ NEVER = Known()
 
 
 class Leadership(Protocol):
-    """What a stream asks of the term that it serves (``controller.term_work.Term``)."""
+    """The term that a stream serves (``controller.term_work.Term``)."""
 
     identity: str
     epoch: str
     """The version of the Lease write that began the term."""
     began: float
-    """When that was, by the monotonic clock."""
+    """When the term began, by the monotonic clock."""
 
     def may_act(self) -> bool:
         """Return whether the term was renewed so lately that no other process can lead."""
@@ -86,18 +86,18 @@ class Committer:
     stop: threading.Event
     _: KW_ONLY
     about: Callable[[], Mapping[str, Any]]
-    """Returns what each commit leaves for people and for the next leader."""
+    """Returns the data that each commit leaves for people and for the next leader."""
     present_version: Callable[[], str]
     """Asks the cluster for its version now: it decides whether a higher epoch is a later leader, or one of
     a cluster that was since restored."""
     committed: Callable[[int], None]
-    """Called after each commit with how many keys were not pending before."""
+    """Called after each commit with the number of keys that were not pending before."""
     span: Callable[[int], AbstractContextManager[str]]
-    """Entered with how many keys a commit carries, where it carries anything; gives the link to it."""
+    """Entered with the number of keys of a commit that is not empty; gives the link to it."""
     failed: Callable[[RedisError], None] = lambda _: None
     """Called with each error of Redis that is waited out."""
     parked_as: str = ""
-    """What comes before the names of objects that are dead."""
+    """The prefix of the names of dead objects."""
     delay: int = 0
     """µs after which keys become pending."""
 
@@ -131,7 +131,7 @@ class Committer:
         return record
 
     def commit(self, change: Commit) -> None:
-        """Move to another position, with all that changes on the way.
+        """Move to another position, together with the changes.
 
         Raises PositionMoved when Redis is at another position, LeaseLost when another process leads, or the
         last RedisError when this one is to stop.
@@ -187,24 +187,24 @@ class Committer:
         self.commit(Commit(new=self.step()))
 
     def known_of(self, names: Sequence[str]) -> list[Known]:
-        """Return what is known of objects."""
+        """Return the known set's entries of these objects."""
         return list(map(Known.parse, self._in_parts(self.store.known_of, names, BATCH_LIMIT)))
 
     def handed_over(self, names: Sequence[str]) -> list[CachedObject]:
-        """Return of these objects those that the cache has as they were handed over last."""
+        """Return those of these objects that the cache has as they were handed over last."""
         return list(self._in_parts(self.store.handed_over, names, OLD_OBJECTS))
 
     def cached_of(self, names: Sequence[str]) -> list[CachedObject]:
-        """Return of these objects those that the cache has, also where the fleet put them there."""
+        """Return those of these objects that the cache has, also where the fleet put them there."""
         return list(self._in_parts(self.store.cached_of, names, OLD_OBJECTS))
 
     def known_pages(self) -> Iterator[list[tuple[str, Known]]]:
-        """Yield what is known, a page at a time, as it is when asked for; an object may come twice."""
+        """Yield the known set, a page at a time, as it is at that moment; an object may come twice."""
         for page in self._asking(self.store.known_pages()):
             yield [(name, Known.parse(line)) for name, line in page]
 
     def cached_names(self) -> Iterator[list[str]]:
-        """Yield the names of what is cached, a page at a time."""
+        """Yield the names of cached objects, a page at a time."""
         return self._asking(self.store.cached_names())
 
     def parked_names(self) -> Iterator[list[str]]:
@@ -212,7 +212,7 @@ class Committer:
         return self._asking(self.store.parked_names(self.parked_as)) if self.parked_as else iter(())
 
     def known_count(self) -> int:
-        """Return of how many objects something is known."""
+        """Return the size of the known set."""
         return self._ask(self.store.known_count)
 
     def _asking(self, pages: Iterator[Answer]) -> Iterator[Answer]:
@@ -233,7 +233,7 @@ class Committer:
             yield from self._ask(partial(ask, names[start : start + size]))
 
     def _ask(self, question: Callable[[], Answer]) -> Answer:
-        """Ask Redis until it answers, however long that takes, but as the leader alone.
+        """Ask Redis until it answers, without a time limit, but only while this process leads.
 
         A commit is the same batch each time, so that a lost reply makes no second one.
         """

@@ -1,4 +1,4 @@
-"""What a stream fails on: its program's functions in the leader's log, the last error in its record."""
+"""Failures of a stream: of its program's functions in the leader's log, the last error in its record."""
 
 import logging
 import re
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 _FUNCTION = "a predicate, mapping or index function, or a transform"
 
 INTERVAL = 60.0
-"""Seconds between two reports of a watch that goes on past what fails: a list may bring thousands at once."""
+"""Seconds between two reports of a watch that goes on past failures: a list may bring thousands at once."""
 
 
 LONGEST = 1000
@@ -25,7 +25,7 @@ LONGEST = 1000
 
 _LOGIN = re.compile(r"(?<=://)[^\s/]+@")
 _QUERY = re.compile(r"(://(?:(?!://)[^\s?])*\?)[^\s\"')\]]+")
-"""No URL is read into the next one, so that an error of megabytes of them is read once."""
+"""A URL ends where the next one begins, so that megabytes of them are read once."""
 
 
 class FailureLog:
@@ -61,7 +61,7 @@ class FailureLog:
         self._report(words, ", and on {} before", obj, error)
 
     def deleted(self, error: BaseException, obj: RawObject) -> None:
-        """Report that this object's deletion enqueues what was handed over for it; else as ``dead``."""
+        """Report that this object's deletion enqueues the keys handed over for it; else as ``dead``."""
         then = "the keys that were handed over for it are enqueued"
         words = f"{_FUNCTION} failed on the deletion of %s at version %s; {then}%s."
         self._report(words, ", and {} failed before", obj, error)
@@ -96,7 +96,7 @@ class LastError:
         self._since: float | None = None
 
     def failed(self, error: Exception) -> None:
-        """Note a failure; the first one after it worked is since when it fails."""
+        """Note a failure; the stream fails since the first one after it worked."""
         self._text, self._at = _one_line(error), self._clock.monotonic()
         self._since = self._at if self._since is None else self._since
 
@@ -105,7 +105,7 @@ class LastError:
         self._since = None
 
     def about(self, moment: Callable[[float], float]) -> dict[str, Any]:
-        """Return what a stream's record says of it, nothing of none; ``moment`` converts times."""
+        """Return its part of a stream's record, empty without a failure; ``moment`` converts times."""
         if not self._text:
             return {}
         lasts = {} if self._since is None else {"failing_since": moment(self._since)}
@@ -113,7 +113,7 @@ class LastError:
 
 
 def _one_line(error: Exception) -> str:
-    """Return what people see of it, without what a URL may hold of logins and tokens."""
+    """Return the text that people see, without the logins and tokens that a URL may hold."""
     text = str(error) if isinstance(error, DistqError) else f"{type(error).__name__}: {message_of(error)}"
     text = _QUERY.sub(r"\1…", _LOGIN.sub("…@", " ".join(text.split())))
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

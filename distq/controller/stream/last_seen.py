@@ -1,4 +1,4 @@
-"""What was handed over of each object last, as far as a watch's predicates compare events with it."""
+"""The last state handed over of each object, as far as a watch's predicates compare events with it."""
 
 from collections.abc import Iterable
 
@@ -12,8 +12,8 @@ from distq.informer.wire import RawObject, WatchEvent
 class LastSeen:
     """The old objects of a stream's updates, in the memory of its leader; see ``Predicate.compares``.
 
-    They are not read from the cache: there an own write of the fleet comes before its event, which would be
-    compared with itself.
+    They are not read from the cache: it has the fleet's own writes before their events, which would then be
+    compared with themselves.
     """
 
     def __init__(self, compared: Compared) -> None:
@@ -21,31 +21,31 @@ class LastSeen:
         self._objects: dict[str, StoredObject | Metadata] = {}
 
     def old(self, update: RawObject) -> StoredObject | OldMetadata | None:
-        """Return what an update replaced, None where it is unknown."""
+        """Return the object that an update replaced, None where it is unknown."""
         last = self._objects.get(update.key)
         return last if last is None or isinstance(last, StoredObject) else OldMetadata(metadata=last)
 
     def unknown(self, events: Iterable[WatchEvent]) -> dict[str, RawObject]:
-        """Return the first updates of objects of which nothing is remembered, where anything is compared."""
+        """Return the first update of each object that is not remembered; none where nothing is compared."""
         if not self._compared:
             return {}
         updates = [event.object for event in events if event.type == "MODIFIED"]
         return {obj.key: obj for obj in reversed(updates) if obj.key not in self._objects}
 
     def recall(self, last: StoredObject, update: RawObject) -> None:
-        """Remember what another leader handed over before an update, unless it handed over that as well."""
+        """Remember the object that another leader handed over last, unless that is the update itself."""
         if is_older(last.version, update.version):
             self._objects[last.key] = last.metadata() if self._compared == "metadata" else last
 
     def remember(self, obj: RawObject) -> None:
-        """Remember what was handed over, where it is compared with the next."""
+        """Remember an object that is handed over, if the next event is compared with it."""
         if self._compared == "metadata":
             self._objects[obj.key] = obj.metadata
         elif self._compared == "object":
             self._objects[obj.key] = store_raw(obj, strip_managed_fields)
 
     def forget(self, obj: RawObject) -> None:
-        """Forget an object: what comes next passes."""
+        """Forget an object: its next event passes."""
         self._objects.pop(obj.key, None)
 
     def forget_all(self) -> None:

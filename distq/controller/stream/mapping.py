@@ -1,8 +1,8 @@
 """Which keys an event means (controller-runtime pkg/handler).
 
-Here, and only here, a key of the leader's path is validated: a bad one of an object's or owner's name is
-left out, since API servers let some have any, and one of a user's function is its mistake. From here on
-keys are bytes, as ``validate_key`` returns them.
+Here, and only here, a key of the leader's path is validated. A name of an object or owner that is a bad key
+is left out, since API servers allow any name for some; a bad key of a user's function is an error. From here
+on keys are bytes, as ``validate_key`` returns them.
 """
 
 import logging
@@ -36,9 +36,9 @@ def mapped_keys(watch: ResourceWatch, client: Client, owned_by: str) -> KeysOf |
 
 
 def owner_keys(owner: str, *, namespaced: bool, only_controller: bool) -> KeysOf:
-    """Return the function from an object to its owners of one group and kind, whatever their version.
+    """Return the function from an object to its owners of one group and kind, in any version.
 
-    What cannot be an object's name is left out. Source: controller-runtime EnqueueRequestForOwner.
+    A text that cannot be an object's name is left out. Source: controller-runtime EnqueueRequestForOwner.
     """
     wanted = group_kind(owner)
 
@@ -54,12 +54,12 @@ def owner_keys(owner: str, *, namespaced: bool, only_controller: bool) -> KeysOf
 
 
 def function_keys(function: Callable[[Object], Iterable[str]]) -> KeysOf:
-    """Return the user's function, of an event; the keys raise InvalidKey where one is none."""
+    """Return the user's function, of an event; the function raises InvalidKey for a bad key."""
     return lambda event: [validate_key(key) for key in require_list(function(event.object))]
 
 
 def key_of_name(name: str) -> list[bytes]:
-    """Return the key that an object's name is, none where it cannot be one.
+    """Return the object's name as a key, none where it cannot be one.
 
     API servers let objects of few kinds, such as Role, have any name, and one must not stop the others.
     Source: controller-runtime EnqueueRequestForObject.

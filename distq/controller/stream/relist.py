@@ -1,7 +1,7 @@
-"""A list on its way into a queue: what it changed against the known set, what vanished, and when it is made.
+"""A list on its way into a queue: changes against the known set, vanished objects, and its schedule.
 
 There are two policies: a list that *replaces* the watch, which ended, and a *resync* beside a watch that
-goes on. All that they enqueue is of low priority, and what is unchanged keeps its back-off.
+goes on. All keys that they enqueue are of low priority, and unchanged objects keep their back-off.
 """
 
 import logging
@@ -29,10 +29,10 @@ PAUSE = 0.2  # seconds between two steps of a resync; events go first
 RETRY = 60.0  # seconds after a resync that failed
 
 SCANS = 4
-"""How often the known set is scanned for what vanished."""
+"""How often the known set is scanned for vanished objects."""
 
 Routes = Callable[[Sequence[tuple[str, Known]]], Iterable[Route]]
-"""Where objects lead that vanished, and what was known of them."""
+"""From vanished objects, each with its entry of the known set, to their routes."""
 
 
 class Relist(ABC):
@@ -46,7 +46,7 @@ class Relist(ABC):
         self._replaced: Mapping[str, Replaced] = {}
 
     def page(self, objects: Sequence[RawObject]) -> None:
-        """Hand over a page's objects; raises RoutingError, and what ``Committer.commit`` raises."""
+        """Hand over a page's objects; raises RoutingError, and as ``Committer.commit`` does."""
         for odd in (obj for obj in objects if not obj.key):
             self._router.failures.left_out(odd)
         objects = [obj for obj in objects if obj.key]
@@ -64,10 +64,10 @@ class Relist(ABC):
 
     @abstractmethod
     def _route(self, obj: RawObject, before: Known) -> Route | None:
-        """Return where an object leads, None where nothing is to be done."""
+        """Return the route of an object, None where nothing is to be done."""
 
     def _vanished_routes(self, gone: Sequence[tuple[str, Known]], version: str) -> Iterator[Route]:
-        """Yield where objects lead that the list did not show; raises RoutingError."""
+        """Yield the routes of objects that the list did not show; raises RoutingError."""
         replaced = self._router.replaced([name for name, _ in gone], self._committer.cached_of)
         for name, known in gone:
             yield self._router.route_vanished(name, known, replaced.get(name), version)
@@ -79,23 +79,23 @@ class Relist(ABC):
 class Replacement(Relist):
     """A list that replaces a watch (client-go Store.Replace).
 
-    It enqueues ``everything`` from no checkpoint and from the mark, else what changed. What it does not show
-    is gone.
+    Without a checkpoint, and from the mark, it enqueues ``everything``, else changed objects. Objects that it
+    does not show are gone.
     """
 
     def __init__(self, committer: Committer, router: Router) -> None:
         super().__init__(committer, router, moves=True)
         checkpoint = checkpoint_of(committer.position)
         self.everything = checkpoint in {"", MARK}
-        self._mends = checkpoint == MARK
+        self._from_mark = checkpoint == MARK
 
     def end(self, version: str) -> int:
-        """Enqueue the keys of what vanished; return how many objects were listed, as of the version."""
+        """Enqueue the keys of vanished objects; return how many were listed, as of the version."""
         if self._router.caching:
             self._committer.end_pages(version)
         gone_at = version if self._router.caching else ""
         write_all_tombstones(self._committer, self._listed, lambda gone: self._vanished_routes(gone, gone_at))
-        if self._mends:
+        if self._from_mark:
             drop_unlisted_parked(self._committer, self._listed)
         if self._router.caching:
             drop_unlisted(self._committer, self._listed, version)
@@ -111,8 +111,8 @@ class Replacement(Relist):
 class Resync(Relist):
     """A list of everything while the watch goes on, a step at a time; the stream stays at its position.
 
-    What the known set missed, should an API server ever have lost an event, is mended on the way. The list
-    shows another moment than the watch; where an object is further on the one side, that side counts.
+    It also corrects the known set, should an API server ever have lost an event. The list shows another
+    moment than the watch; of each object the later state counts.
     """
 
     def __init__(self, list_watch: ListerWatcher, committer: Committer, router: Router) -> None:
@@ -127,9 +127,9 @@ class Resync(Relist):
         )
 
     def step(self) -> bool:
-        """Hand over the next page, then by and by what vanished; return whether that was all.
+        """Hand over the next page, then step by step the vanished objects; return whether that was all.
 
-        Raises ApiError, RoutingError, RedisError, and what a commit raises.
+        Raises ApiError, RoutingError, RedisError, and as a commit does.
         """
         if self.pages.ended:
             return next(self._tombstones, self) is self
@@ -178,7 +178,7 @@ class ResyncSchedule:
             self._next_at = self._clock.monotonic() + min(due - self._clock.now(), 1.1 * self._period)
 
     def interrupt(self) -> None:
-        """Begin anew what is under way: the stream may be at another position by now."""
+        """Begin the current resync anew: the stream may be at another position by now."""
         self._resync = None
 
     def due(self) -> bool:
@@ -186,9 +186,9 @@ class ResyncSchedule:
         return self._clock.monotonic() >= self._next_at
 
     def step(self) -> bool:
-        """Take a step; return whether that was the last. What cuts it short makes it begin anew, later.
+        """Take a step; return whether that was the last. After an error the resync begins anew, later.
 
-        Raises what a step of Resync raises, save ApiError and RoutingError, which are logged.
+        Raises as ``Resync.step`` does, save ApiError and RoutingError, which are logged.
         """
         began = self._clock.monotonic()
         if self._resync is None:
@@ -229,10 +229,10 @@ def write_tombstones(
 
 
 def write_all_tombstones(committer: Committer, listed: Collection[str], routes: Routes) -> None:
-    """Do so with all that was not listed, at once; raise RedisError where it cannot be found.
+    """Do so with all objects that were not listed, at once; raise RedisError where scans miss some.
 
-    All that was listed is known by now, so counting shows whether anything else is. A scan misses some
-    where Redis is restarted in the midst of it, and is then repeated.
+    All listed objects are known by now, so counting shows whether others are. A scan misses some where Redis
+    restarts during it, and is then repeated.
     """
     scans = 0
     while committer.known_count() > len(listed):
@@ -244,7 +244,7 @@ def write_all_tombstones(committer: Committer, listed: Collection[str], routes: 
 
 
 def drop_unlisted(committer: Committer, listed: Collection[str], version: str) -> None:
-    """Drop from the cache what a list of this version did not show: a write came before its event there."""
+    """Drop objects from the cache that a list of this version did not show: own writes put them there."""
     batch = Batch(committer)
     for name in chain.from_iterable(committer.cached_names()):
         if name not in listed:
@@ -253,7 +253,7 @@ def drop_unlisted(committer: Committer, listed: Collection[str], version: str) -
 
 
 def drop_unlisted_parked(committer: Committer, listed: Collection[str]) -> None:
-    """Let go of parked objects that no list shows: of what is known no more, no event will come."""
+    """Remove dead objects that no list shows: the known set lacks them, so no event will come."""
     batch = Batch(committer)
     for name in chain.from_iterable(committer.parked_names()):
         if name not in listed:

@@ -1,4 +1,4 @@
-"""From what happened to an object to the keys that it means and what to remember of it."""
+"""From an event of an object to the keys to enqueue, and the state of the object to remember."""
 
 import hashlib
 import math
@@ -23,7 +23,7 @@ from distq.workqueue.interface import Park
 from distq.workqueue.outcome import error_text, traceback_text
 
 LONGEST_IDENTITY = 600
-"""Bytes of what distinguishes a watch in the names of its dead objects; a key has 1024 in all."""
+"""Bytes of a watch's identity in the names of its dead objects; a key has 1024 in all."""
 
 
 class RoutingError(DistqError):
@@ -33,7 +33,7 @@ class RoutingError(DistqError):
 class Unrouted(NamedTuple):
     """The dead item of an object that a function of the watch failed on, and why.
 
-    The item is empty where the object's name cannot be in one: then nothing is.
+    The item is empty where no item can have the object's name: then nothing is dead.
     """
 
     item: bytes
@@ -41,9 +41,9 @@ class Unrouted(NamedTuple):
 
 
 class Route(NamedTuple):
-    """The keys to enqueue for an object, and what is known of it from then on; None: it is gone.
+    """The keys to enqueue for an object, and its new entry of the known set; None: it is gone.
 
-    Where the watch is cached, ``cached`` is what is kept of the object, or it is gone as of ``gone_at``.
+    Where the watch is cached, ``cached`` is the object's entry of the cache, or it is gone as of ``gone_at``.
     ``unrouted``: a function failed on it.
     """
 
@@ -56,16 +56,16 @@ class Route(NamedTuple):
 
 
 Replaced = StoredObject | RawObject | None
-"""What the cache had of an object before it is handed over anew, None where nothing, or it is not needed."""
+"""An object in the cache before it is handed over anew, None where there is none, or it is not needed."""
 
 
 class Router:
     """Applies a watch's predicates and mapping.
 
-    A filtered event leaves the keys alone that were handed over for the object before: should it vanish
-    unseen, these are to be enqueued. A mapping function may know of more by now: what came since, and read
-    of the object in the cache. So it is asked about what is ``replaced``, too. An object that a function
-    failed on counts as not handed over: the next list tries it again.
+    A filtered event does not change the keys that were handed over for the object before: should it vanish
+    unseen, these are to be enqueued. The mapping function may meanwhile return more keys, of objects that
+    came later and read this one in the cache. So it is called with the ``replaced`` object, too. An object on
+    which a function failed counts as not handed over: the next list tries it again.
 
     ``mapped_keys`` is None where the keys are the objects' own. ``parked_as``: see ``parked_as_of``.
     ``failed`` is called with each failure that is counted.
@@ -100,7 +100,7 @@ class Router:
     def replaced(
         self, names: Iterable[str], cached_of: Callable[[Sequence[str]], Sequence[CachedObject]]
     ) -> dict[str, Replaced]:
-        """Return what the cache has of objects, whole, where the mapping function is asked about it."""
+        """Return these objects of the cache, whole, if the mapping function is called with them."""
         if self.caching is None or not self._asks_of_replaced:
             return {}
         found = map(self.caching.whole, cached_of(list(dict.fromkeys(names))))
@@ -109,7 +109,7 @@ class Router:
     def recall(
         self, events: Sequence[WatchEvent], handed_over: Callable[[Sequence[str]], Sequence[CachedObject]]
     ) -> None:
-        """Let predicates compare with what the leader before this one handed over, where the cache has it."""
+        """Let predicates compare with objects that the last leader handed over, where the cache has them."""
         if self.caching is None or not self.caching.is_whole:
             return
         unknown = self.last_seen.unknown(events)
@@ -126,9 +126,9 @@ class Router:
         *,
         in_list: bool = False,
     ) -> Route:
-        """Return where an object leads that an event or a list brought; ``before`` is what is known of it.
+        """Return the route of an object from an event or a list; ``before`` is its entry of the known set.
 
-        Raises RoutingError, and what ended the stream in the midst of it.
+        Raises RoutingError, and an error that ended the stream meanwhile.
         """
         self.routed_at = self._monotonic()
         own = [] if self.mapped and self.caching is None else key_of_name(obj.key)  # else it is no use
@@ -151,11 +151,11 @@ class Router:
         return Route(obj.key, keys or (), known, kept.object if kept else None, unrouted=unrouted)
 
     def route_listed(self, obj: RawObject, before: Known, replaced: Replaced = None) -> Route:
-        """Return where an object leads that came with a list; raises as ``route`` does."""
+        """Return the route of an object that came with a list; raises as ``route`` does."""
         return self.route("update" if before.version else "create", obj, before, replaced, in_list=True)
 
     def route_vanished(self, name: str, before: Known, replaced: Replaced, gone_at: str) -> Route:
-        """Return where an object leads that a list shows no longer; raises RoutingError."""
+        """Return the route of an object that a list shows no longer; raises RoutingError."""
         self.routed_at = self._monotonic()
         own = key_of_name(name)
         gone_at = gone_at if own else ""  # else the cache never had it
@@ -165,7 +165,7 @@ class Router:
         return Route(name, self._and_earlier((), before, replaced), None, gone_at=gone_at)
 
     def unchanged(self, obj: RawObject, before: Known) -> Route | None:
-        """Return what remains to be done of an object that was handed over: it belongs into the cache."""
+        """Return the route of an object that was handed over already: into the cache; None without one."""
         self.routed_at = self._monotonic()
         kept = self._kept(obj, key_of_name(obj.key))
         cached, problem = kept or (None, None)
@@ -177,9 +177,10 @@ class Router:
         return Route(obj.key, (), before, cached) if cached else None
 
     def _route_deleted(self, obj: RawObject, own: list[bytes], before: Known, replaced: Replaced) -> Route:
-        """Return where a deletion leads: it is the last event of its object, so it parks nothing.
+        """Return the route of a deletion: it is the last event of its object, so it makes no item dead.
 
-        Where a function fails on it, a reconcile too many is harmless, and one too few is not.
+        Where a function fails on it, its keys are enqueued: an extra reconcile is harmless, a lost one is
+        not.
         """
         keys, problem = self._keys_or_problem(Event("delete", obj), obj, own, None)
         self.last_seen.forget(obj)
@@ -206,10 +207,10 @@ class Router:
     def _keys_or_problem(
         self, event: Event, obj: RawObject, own: list[bytes], kept: KeptObject | None
     ) -> tuple[Sequence[bytes] | None, BaseException | None]:
-        """Return the event's keys, None if it is filtered; or what a function, or our own look, failed with.
+        """Return the event's keys, None if it is filtered; or the error of a function, or of our own look.
 
-        Predicates and mapping functions that read the cache find the object there as it is now. What was
-        handed over is what the next event is compared with, so one that fails leaves that as it was.
+        Predicates and mapping functions that read the cache find the object there as it is now. The next
+        event is compared with the last object that was handed over, so a failure does not change that.
         """
         if self.caching is not None:
             self._begin(obj.key, own, kept.object if kept else None, obj.version)
@@ -223,7 +224,7 @@ class Router:
             return None, error
 
     def _remember(self, obj: RawObject) -> BaseException | None:
-        """Remember what is handed over; return why that cannot be, as of metadata of a wrong type."""
+        """Remember the object for comparisons; return the error if it cannot be, as for bad metadata."""
         try:
             self.last_seen.remember(obj)
         except Exception as error:  # noqa: BLE001 - it concerns this object alone
@@ -231,7 +232,7 @@ class Router:
         return None
 
     def _keys_of_replaced(self, replaced: Replaced) -> Sequence[bytes]:
-        """Return the keys of an object as it was; none where a function fails: it did so then, too."""
+        """Return the keys of an object as it was; none where the function fails: it failed then, too."""
         if replaced is None or not self._asks_of_replaced or self._mapped_keys is None:
             return []
         try:
@@ -243,7 +244,7 @@ class Router:
             return []
 
     def _begin(self, name: str, own: list[bytes], cached: CachedObject | None, version: str) -> None:
-        """Let the functions of a cached watch find its object, or that it is gone as of the version."""
+        """Show the functions of a cached watch its object, or that it is gone as of the version."""
         if self.caching and (stream := event_context.current()):
             if own:
                 stream.begin(name, cached, version)
@@ -251,7 +252,7 @@ class Router:
                 stream.begin_unkept()
 
     def _unrouted_by(self, error: BaseException, obj: RawObject) -> Unrouted:
-        """Return what is parked, or raise RoutingError where the stream is to stop."""
+        """Return the dead item, or raise RoutingError where the stream is to stop."""
         self._pass_or_stop(error, obj)
         self.failures.dead(error, obj)
         why = Park(f"{title(self._watch)}: {error_text(error)}", traceback_text(error)).text
@@ -269,7 +270,7 @@ class Router:
 
 
 def _unwind() -> None:
-    """Raise what ended the stream itself, if it did so while a function read the cache."""
+    """Raise the error that ended the stream itself while a function read the cache, if any."""
     if stream := event_context.current():
         stream.unwind()
 
@@ -287,9 +288,10 @@ def _is_outage(error: BaseException) -> bool:
 
 
 def parked_as_of(watch: ResourceWatch, identity: str) -> str:
-    """Return what comes before the names of a watch's objects where they are dead.
+    """Return the prefix of the names of a watch's dead objects.
 
-    Nothing where they are the queue's keys; else what no other watch has, and no key begins with.
+    Empty where the names are the queue's keys; else a text that no other watch has, and with which no key
+    begins.
     """
     if not watch.mapped:
         return ""

@@ -1,4 +1,4 @@
-"""What all that feeds one controller's queue shares."""
+"""The configuration that all sources of one controller's queue share."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -17,11 +17,12 @@ from distq.workqueue.queue_ownership import Purpose
 class SourceConfig:
     """The sources' queue, the cluster, and the term of leadership in which they run.
 
-    ``owner`` names the group of processes of which one leads, so that it finds the streams that it no longer
-    watches; ``owned_by`` is the For's resource, which Owns needs. ``resync_period`` in seconds, 0 for never.
-    ``lease_duration``: seconds after its last commit from which the leader is taken for gone. ``metrics``
-    receives the commits, ``spans`` those that carry anything. ``purpose`` is what the queue's controller is
-    for, None where its code does not say. ``fair_by`` is what the queue is made fair by, "" for what it has.
+    ``owner`` names the group of processes of which one leads, so that the leader finds streams that it no
+    longer watches; ``owned_by`` is the For's resource, which Owns needs. ``resync_period`` in seconds, 0 for
+    never. ``lease_duration``: seconds after its last commit from which the leader is taken for gone.
+    ``metrics`` receives the commits, ``spans`` those that are not empty. ``purpose`` is the purpose of the
+    queue's controller, None where its code does not say. ``fair_by`` sets the fairness of the queue, ""
+    leaves it as it is.
     """
 
     queue: str
@@ -40,7 +41,7 @@ class SourceConfig:
     clock: Clock = SYSTEM_CLOCK
 
     def count_commit(self, resource: str, added: int) -> None:
-        """Count a commit; what it added are adds of the queue, as those of other producers."""
+        """Count a commit; its new keys are adds of the queue, as those of other producers."""
         if self.metrics is not None:
             self.metrics.count(STREAM_COMMITS, (self.queue, resource), 1)
             if added:

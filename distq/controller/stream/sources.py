@@ -1,6 +1,6 @@
-"""All that feeds one controller's queue while this process leads (controller-runtime pkg/source).
+"""The sources of one controller's queue while this process leads (controller-runtime pkg/source).
 
-Beside the streams there are keys that come by time, and the end of streams that are no longer watched.
+Beside the streams there are periods, and the cleanup of streams that are no longer watched.
 """
 
 import logging
@@ -47,7 +47,7 @@ class PeriodicSource:
         self._clock = config.clock
 
     def run(self, stop: threading.Event) -> None:
-        """Enqueue at once and then each period, counted from its beginning; after a failure try sooner.
+        """Enqueue at once and then each period, counted from its beginning; retry sooner after a failure.
 
         Raises LeaseLost.
         """
@@ -67,9 +67,10 @@ class PeriodicSource:
         return title(self._every)
 
     def _enqueue(self) -> None:
-        """Add the keys, but those that are dead: no object of theirs changed, and no one asked for them.
+        """Add the keys that are not dead: no object of a dead one changed, and no user asked for it.
 
-        One that becomes dead between the look and the add is tried once more, as if it had been added before.
+        A key that becomes dead between the read and the add is tried once more, as if it had been added
+        before.
         """
         keys = iter(require_list(self._every.keys()))
         while chunk := list(islice(keys, BATCH_LIMIT)):
@@ -80,7 +81,7 @@ class PeriodicSource:
             self._queue.add(*alive, priority=self._every.priority)
 
     def _without_odd(self, keys: Sequence[str]) -> list[bytes]:
-        """Return the keys, but what is none; one must stop no other."""
+        """Return the valid keys; a bad one must not stop the others."""
         good, odd = [], []
         for key in keys:
             try:
@@ -150,7 +151,7 @@ class StreamCleanup:
             parked_as=str(record.about.get("parked_as") or (f"{name}: " if mapped else "")),
         )
         committer.load()
-        # What is known will not be whole any more: a stream that is watched again in between must list.
+        # The known set is incomplete from here on: a stream that is watched again meanwhile must list.
         committer.commit(Commit(new=MARK))
         write_all_tombstones(
             committer,
@@ -164,11 +165,11 @@ class StreamCleanup:
 
 
 Source = StreamSource | PeriodicSource | StreamCleanup
-"""What the leader runs in a thread of its own, until ``stop`` is set or there is nothing more to do."""
+"""The leader runs each in a thread of its own, until ``stop`` is set or there is nothing more to do."""
 
 
 def sources(watches: Sequence[Watch], queue: WorkQueue, config: SourceConfig) -> list[Source]:
-    """Return what to run: a stream for each watch and namespace, a period for each Every, and a cleanup.
+    """Return the sources: a stream for each watch and namespace, a period for each Every, and a cleanup.
 
     ``config.owned_by`` is taken from the For among the watches.
     """

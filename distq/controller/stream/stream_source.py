@@ -1,8 +1,8 @@
 """One watched resource feeding one queue: the leader's path from the API server to Redis.
 
-Keys, the position up to which the resource was followed, and what is known of each object move in
-one commit. So the next leader resumes the watch where the last commit ended, and finds what happened while
-no process could watch by comparing a list with the known set.
+Keys, the position up to which the resource was followed, and the known set move in one commit. So the next
+leader resumes the watch where the last commit ended, and finds changes that no process could watch by
+comparing a list with the known set.
 """
 
 import hashlib
@@ -46,7 +46,7 @@ PROBE_INTERVAL = 1.0  # seconds
 
 
 def stream_name(cluster: str, place: Place, resource: str) -> str:
-    """Return what the stream of a watch of this cluster is called in Redis."""
+    """Return the name in Redis of the stream of a watch of this cluster."""
     whole = "\n".join((cluster, place.identity, place.namespace or "", place.queue))
     kind = resource.rpartition("/")[2].lower()
     return f"{kind}-{hashlib.sha256(whole.encode()).hexdigest()[:16]}"
@@ -94,7 +94,7 @@ class StreamSource:
             field_selector=watch.field_selector,
             metadata_only=watch.metadata_only,
         )
-        """What its Reflector follows; before it runs, that may become a member of a shared one."""
+        """The ListWatch of its Reflector; before it runs, a member of a shared one may replace it."""
         self._stop = threading.Event()
         self._opened = False
         """The position is known, and ``_router`` and ``_committer`` are there."""
@@ -118,13 +118,13 @@ class StreamSource:
             self._clock,
         )
         self._went_on_at = math.inf
-        """When its thread came by last; infinite while there is none, which is no standstill."""
+        """When its thread last made progress; infinite without a thread, which is no stall."""
 
     def run(self, stop: threading.Event) -> None:
         """Feed the queue until ``stop`` is set.
 
-        Raises LeaseLost when another leads, NotFound where the API server does not know the resource and
-        nothing was ever handed over, ConfigError, LayoutTooNew.
+        Raises LeaseLost when another process leads, NotFound where the API server does not know the resource
+        and nothing was ever handed over, ConfigError, LayoutTooNew.
         """
         self._stop = stop
         self._opened = self._left = False
@@ -154,9 +154,10 @@ class StreamSource:
 
     @property
     def stands_still_for(self) -> float:
-        """Return for how many seconds its thread has not gone on, in whatever function or sink it is.
+        """Return for how many seconds its thread has made no progress, in any function or sink.
 
-        No standstill is a try to reach Redis or the API server, or a wait for another cache, which ends.
+        A try to reach Redis or the API server counts as progress, and so does a wait for another cache: both
+        end.
         """
         if is_waiting(self._place):
             return 0.0
@@ -182,7 +183,7 @@ class StreamSource:
         return self.caught_up.is_awaited
 
     def connected(self, present: str) -> None:
-        """Commit who leads, which shows whether Redis is at our position still."""
+        """Commit the leader's name, which shows whether Redis is still at our position."""
         self._open_since = self._clock.monotonic()
         self.caught_up.connected(present)
         self._connected_at, self._bookmark = checkpoint_of(self._committer.position), ""
@@ -190,7 +191,7 @@ class StreamSource:
         self.caught_up.check(self._connected_at)
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:
-        """Hand over events in their order, in as few commits as they fit."""
+        """Hand over events in their order, in as few commits as possible."""
         self._went_on_at = self._clock.monotonic()
         self._oldest = since if self._oldest is None else min(self._oldest, since)
         if named := [event for event in events if event.object.key]:
@@ -210,11 +211,11 @@ class StreamSource:
         """Begin a chain of commits that leaves the checkpoint where it is."""
         self._lose_touch()
         self._list = Replacement(self._committer, self._router)
-        # what is there of another history, or of a leader that kept no cache, would seem newer for ever
+        # entries of another history, or from before a leader that kept no cache, would seem newer for ever
         self._committer.begin_list(clear_cache=self._caching is not None and not self._cache_is_whole)
 
     def page(self, objects: Sequence[RawObject]) -> None:
-        """Hand over what changed since it was last handed over, or everything."""
+        """Hand over objects that changed since they were last handed over, or all."""
         self._went_on_at = self._clock.monotonic()
         with EventContext(self._place, self._stop, self._publish):
             self._list.page(objects)
@@ -224,7 +225,7 @@ class StreamSource:
         """Do nothing: lists come in pages here, since commits may be slower than the network."""
 
     def end_list(self, version: str) -> None:
-        """Enqueue the keys of what vanished, then move the checkpoint to the list's version."""
+        """Enqueue the keys of vanished objects, then move the checkpoint to the list's version."""
         with EventContext(self._place, self._stop, self._publish):
             self.objects = self._list.end(version)
         self.lists += 1
@@ -249,12 +250,12 @@ class StreamSource:
         self._must_list = True
 
     def rewound(self, version: str) -> None:  # noqa: ARG002 - any list will do
-        """List next, and enqueue everything: what was handed over may never have happened."""
+        """List next, and enqueue everything: events that were handed over may never have happened."""
         self._lose_touch()
         self._mark()
 
     def tick(self) -> None:
-        """Check each second that Redis is at our position still; resync when it is time."""
+        """Check each second that Redis is still at our position; resync when it is time."""
         self._went_on_at = self._clock.monotonic()
         if not self._opened or self._committer.moved:
             return
@@ -264,7 +265,7 @@ class StreamSource:
             logger.info("%s: resumed at version %s", self.list_watch, self.resumed_at)
             self._committer.confirm()
         if self._open_since is not None and self._clock.monotonic() - self._open_since >= PROBE_INTERVAL:
-            self.last_error.over()  # what ends a watch at once would have come by now
+            self.last_error.over()  # an error that ends a watch at once would have come by now
         self._probe()
         self.caught_up.check(checkpoint_of(self._committer.position))
         if self.synced and self._resyncs.due():
@@ -284,7 +285,7 @@ class StreamSource:
         self.last_error.failed(error)
         if self._opened and not self._committer.position and not self._committer.moved:
             with suppress(DistqError, PositionMoved):
-                self._committer.begin_list()  # whose record says what the first list waits for
+                self._committer.begin_list()  # its record says why the first list waits
 
     def _open(self) -> None:
         config = self._config
@@ -324,7 +325,7 @@ class StreamSource:
         self._opened = True
 
     def _load(self) -> None:
-        """Take the position, and what else the next leader has to know, from Redis."""
+        """Read the position, and the other data that the last leader left, from Redis."""
         record = self._committer.load()
         about = record.about if record else {}
         self._lose_touch()
@@ -364,7 +365,7 @@ class StreamSource:
         self._resyncs.interrupt()
 
     def _pass_nameless(self, events: Sequence[WatchEvent]) -> None:
-        """Take note of bookmarks, and of what cannot be read: the watch has shown all up to its version."""
+        """Note bookmarks, and objects that cannot be read: the watch has shown all up to their version."""
         for event in events:
             if event.type == "BOOKMARK":
                 self.caught_up.bookmarked()
@@ -374,7 +375,7 @@ class StreamSource:
             self._bookmark = events[-1].version
 
     def _publish(self, name: str, cached: CachedObject | None, version: str) -> None:
-        """Put an object into the cache ahead of its keys; the next leader hands over what is without them."""
+        """Put an object into the cache ahead of its keys; without these the next leader hands it over."""
         objects, dropped = ([cached], {}) if cached else ([], {name: version})
         self._committer.commit(Commit(new=self._committer.position, objects=objects, dropped=dropped))
 
@@ -396,7 +397,7 @@ class StreamSource:
         self._config.count_commit(self.resource, added)
 
     def _about(self) -> dict[str, Any]:
-        """Return what people can see of the stream, and what the next leader wants to know."""
+        """Return the data of the stream for people and for the next leader."""
         return {
             **self._about_watch,
             "leader": self._config.leadership.identity,

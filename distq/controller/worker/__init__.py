@@ -1,1 +1,1 @@
-"""What every worker process runs: claim keys, reconcile them, settle what came of it."""
+"""The path in every worker process: claim keys, reconcile them, settle the results."""

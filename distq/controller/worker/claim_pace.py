@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from distq.redisio.limits import TURN_LIMIT
 
 QUICK = 0.02
-"""Seconds; handlers that take less on average are fed ahead: so a turn settles and claims several items."""
+"""Seconds; for handlers that take less on average, items are claimed ahead, so turns claim several.
+"""
 
 CLAIM_AHEAD = 0.01
 """Seconds of work that may be claimed beyond the free slots."""
@@ -24,8 +25,8 @@ class ClaimPace:
     """Learns how long handlers take, and notices requests that were claimed for slots that did not come free.
 
     ``claims_ahead`` says whether anything may be claimed beyond the free slots. Slots may not work at the
-    same time: handlers that compute run one after another. So the most that is claimed ahead falls to a
-    quarter when requests waited for too long, and doubles while all of a turn begin soon.
+    same time: handlers that compute run one after another. So the limit of items claimed ahead falls to a
+    quarter when requests waited for too long, and doubles while all requests of a turn begin soon.
     """
 
     def __init__(self, concurrency: int, *, claims_ahead: bool) -> None:
@@ -41,7 +42,7 @@ class ClaimPace:
 
     @property
     def is_quick(self) -> bool:
-        """Return whether handlers end so soon that to wait for them is worth while."""
+        """Return whether handlers end so soon that it is worthwhile to wait for them."""
         return self._typical < QUICK
 
     @property
@@ -57,8 +58,8 @@ class ClaimPace:
     def want(self, slots: int, in_hand: int, *, settles: bool) -> int:
         """Return how many items the next turn claims.
 
-        Only one that ``settles`` begins to claim ahead: of what comes all at once, each idle worker has its
-        part. One that settles nothing goes on with what a turn could not hold.
+        Only a turn that ``settles`` begins to claim ahead: so items that come all at once are shared by all
+        idle workers. One that settles nothing goes on to claim ahead where the last turn was full.
         """
         goes_on = self._was_full and in_hand > slots
         ahead = self.ahead if settles or goes_on else 0
@@ -71,7 +72,7 @@ class ClaimPace:
         self._submissions.append((time.monotonic(), self.submitted))
 
     def learn(self, times: Sequence[float]) -> None:
-        """Learn from how long handlers took, in seconds."""
+        """Learn from the seconds that handlers took."""
         kept = 0.9 ** len(times) if self._typical < math.inf else 0.0
         self._typical = kept * min(self._typical, STALE) + (1 - kept) * sum(times) / len(times)
 

@@ -1,9 +1,8 @@
-"""What moves work between a controller's queue and its handlers.
+"""Moves work between a controller's queue and its handlers.
 
-It makes *turns*: what handlers finished meanwhile is settled in the same step that
-claims the next items. It never claims more than there are free slots, save for handlers
-so quick that the surplus starts within milliseconds; what does not is released again.
-Outages of Redis are waited out, with what is to be settled kept.
+It makes *turns*: one step settles the finished items and claims the next ones. It never claims more than
+there are free slots, save for handlers so quick that the surplus starts within milliseconds; items that do
+not are released again. It waits until an outage of Redis is over, and keeps the settlements.
 """
 
 import functools
@@ -48,7 +47,7 @@ _logger = logging.getLogger("distq")
 class Dispatcher:
     """Runs one controller's handlers on the items of its queue.
 
-    ``on_failure`` receives what the process cannot go on with: a layout that is too new, a broken queue, or a
+    ``on_failure`` receives errors that end the process: a layout that is too new, a broken queue, or a
     reconcile function that cannot be used. ``on_settled`` receives, with the queue's name, each settlement
     that is no success. ``event_loop`` is for an ``async def``, shared or one of its own.
     """
@@ -100,7 +99,7 @@ class Dispatcher:
         )
         self._finished: deque[Settlement] = deque()
         self._in_hand = 0
-        # what is claimed ahead counts for the fleet
+        # items claimed ahead count for the fleet
         is_limited = self._fleet_concurrency is not None or per_flow is not None
         self._pace = ClaimPace(self._concurrency, claims_ahead=not is_limited)
         self._changed = threading.Event()
@@ -125,7 +124,7 @@ class Dispatcher:
         self._has_started = False
         self._ended = threading.Event()
         self._left_to_wait: float | None = None
-        """What the thread that dispatched before found: see ``_wait``."""
+        """The ``wait`` of the thread that dispatched before: see ``_wait``."""
 
     @property
     def in_progress(self) -> int:
@@ -200,7 +199,7 @@ class Dispatcher:
         return self._ended.is_set() or not self._has_started
 
     def left_behind(self) -> str:
-        """Return what was neither settled nor released, or nothing."""
+        """Return the items that were neither settled nor released, for a message, or nothing."""
         if self._all_settled:
             return ""
         after = f"comes back after {duration(self._queue.claim_duration)}"
@@ -208,7 +207,7 @@ class Dispatcher:
         return f"what {self._name} had claimed{running} {after}"
 
     def _end(self, error: BaseException) -> None:
-        """Claim nothing more, and report why; from a handler's thread, and once."""
+        """Stop claiming, and report why; from a handler's thread, and once."""
         with self._swap:
             ended = self._stopping.is_set()
             self.shut_down(math.inf)
@@ -311,7 +310,7 @@ class Dispatcher:
         self._waiting_for = ""
 
     def _on_finished(self, finished: Settlement) -> None:
-        """Note what a handler did, from its thread; wake the dispatcher unless more follows at once."""
+        """Note a handler's outcome, from its thread; wake the dispatcher unless more follow at once."""
         self._finished.append(finished)
         if not self._waiting_for:
             return
@@ -325,7 +324,7 @@ class Dispatcher:
                 self._changed.set()
 
     def _submit(self, requests: Sequence[Request], wait: float | None) -> Request | None:
-        """Have the requests run; where a thread is idle that can go on here, return the first of them.
+        """Run the requests; where an idle thread can dispatch instead of this one, return the first of them.
 
         As many threads are idle as slots are free: each item in hand has at most one.
         """
@@ -342,7 +341,7 @@ class Dispatcher:
         return own
 
     def _collect(self) -> list[Settlement]:
-        """Take what handlers finished, at most a batch."""
+        """Take the outcomes of handlers, at most a batch."""
         finished = [self._finished.popleft() for _ in range(min(len(self._finished), TURN_LIMIT))]
         if not finished:
             return []
@@ -353,7 +352,7 @@ class Dispatcher:
         return [each for each in finished if each.outcome is not LOST]
 
     def _cancel_pending(self) -> list[Settlement]:
-        """Give back what found no slot, such as what was claimed ahead milliseconds ago."""
+        """Give back requests that found no slot, such as those claimed ahead milliseconds ago."""
         self._pace.forget_submissions()
         pending = self._executor.cancel_pending()
         self._in_hand -= len(pending)
@@ -365,7 +364,7 @@ class Dispatcher:
             self._turns.make(settlements[start : start + TURN_LIMIT], 0)
 
     def _drain(self) -> None:
-        """Release what did not start, let the rest finish, and cancel it when the grace period is over."""
+        """Release requests that did not start, let others finish, and cancel them after the grace period."""
         self._settle(self._cancel_pending())
         self._settle_running(lambda: self._turns.deadline - time.monotonic())
         if self._in_hand:
@@ -377,12 +376,12 @@ class Dispatcher:
         self._executor.close()
 
     def _settle_running(self, left: Callable[[], float]) -> None:
-        """Settle what handlers finish until none runs or no time is ``left``."""
+        """Settle the outcomes of handlers until none runs or no time is ``left``."""
         while self._in_hand and (seconds := left()) > 0:
             self._wait_for_results(min(seconds, self._executor.check_overdue()))
             self._settle(self._collect())
 
 
 def _releases(requests: Sequence[Request]) -> list[Settlement]:
-    """Return how requests are given back that did not start; those of lost claims need nothing."""
+    """Return the settlements of requests that did not start; those of lost claims need none."""
     return [Settlement(request, Release()) for request in requests if not request.cancelled.is_set()]

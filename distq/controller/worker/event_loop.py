@@ -7,20 +7,19 @@ import threading
 from distq.controller.worker.loop_watch import LoopWatch
 
 CLEAN_UP_TIME = 0.5
-"""Seconds that tasks which are left over get to end when their loop does."""
+"""Seconds that remaining tasks get to end when their loop does."""
 
 CLOSE_TIME = 0.6
 """Seconds that the last user waits for the loop's end at most; a task or thread may keep it from ending.
 
-At the end of a process they follow those that all else has (``shutdown.CLOSING_TIME``): two seconds in all.
+At the end of a process they follow ``shutdown.CLOSING_TIME``, which all else has: two seconds in all.
 """
 
 
 class EventLoop:
-    """An event loop in a thread of its own, which runs while somebody uses it.
+    """An event loop in a thread of its own, which runs while it has users.
 
-    It is what ``asyncio.new_event_loop`` makes: uvloop's, where its policy is set. Calls that hold it are
-    logged.
+    ``asyncio.new_event_loop`` makes it: uvloop's, where its policy is set. It logs calls that hold the loop.
     """
 
     def __init__(self) -> None:
@@ -77,7 +76,7 @@ def _run(loop: asyncio.AbstractEventLoop, closing: threading.Event) -> None:
 
 
 def _stop(loop: asyncio.AbstractEventLoop, closing: threading.Event) -> None:
-    """Stop the loop, in its thread: a stop that still waits there would end what cancels its tasks."""
+    """Stop the loop, in its thread: a stop that is still queued would interrupt the cancellation of tasks."""
     closing.set()
     loop.stop()
 

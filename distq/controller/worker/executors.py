@@ -1,8 +1,7 @@
-"""Where handlers run: what all executors do, and the threads for plain functions.
+"""Where handlers run: the interface of all executors, and the threads for plain functions.
 
-Requests come in batches and wait here for a free slot; what became of each is handed
-to one callback. There is no future and no lock per item, so that a handler which does
-next to nothing still runs at the speed of batches.
+Requests come in batches and wait here for a free slot; one callback receives the outcome of each. There is no
+future and no lock per item, so that a handler which does next to nothing still runs at the speed of batches.
 
 The thread that dispatches is one of the executor's. Where slots are free it hands that over to another, and
 runs the first request of a turn itself: so an item that comes to an idle worker waits for no second thread.
@@ -45,11 +44,11 @@ LOST = Release()
 """The outcome of a request whose claim ended while its handler ran: nothing of it may be settled."""
 
 Dispatch = Callable[[], Request | None]
-"""Makes turns until there is a request for its thread to run, and None once there will be no more."""
+"""Makes turns until its thread has a request to run; returns None once all is over."""
 
 
 class _Task(enum.Enum):
-    """What a thread does that does not run a handler."""
+    """The tasks of a thread beside running handlers."""
 
     DISPATCH = enum.auto()
 
@@ -57,8 +56,8 @@ class _Task(enum.Enum):
 class Executor(ABC):
     """``concurrency`` slots for handlers, and the requests that wait for one (as ``concurrent.futures``).
 
-    ``on_finished`` is called from the handler's thread; so is ``on_unusable``, with why the reconcile
-    function cannot be used at all.
+    ``on_finished`` is called from the handler's thread; so is ``on_unusable``, with the error of a reconcile
+    function that cannot be used at all.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class Executor(ABC):
 
     @abstractmethod
     def cancel_all(self) -> None:
-        """Stop every running handler; what they still return is settled."""
+        """Stop every running handler; their results are still settled."""
 
     def check_overdue(self) -> float:
         """Look after plain handlers past the timeout; return the seconds until the next check."""
@@ -133,7 +132,7 @@ class Executor(ABC):
         """End the threads; handlers that do not stop are left behind."""
 
     def _finish(self, request: Request, result: object, took: float, *, now: float, timed_out: bool) -> None:
-        """Turn what the handler returned or raised into an outcome and hand it on."""
+        """Make an outcome of the handler's result or error, and hand it on."""
         outcome: Outcome = SUCCESS
         is_over = is_cancelled(request, now)
         if result is not None or timed_out or is_over:
@@ -156,7 +155,7 @@ class Executor(ABC):
         return Release() if result is NOT_AWAITED or was_stopped else _outcome(result)
 
     def _refuse(self, awaitable: object) -> None:
-        """Report a handler that returned what it should have awaited: it would do so for each item."""
+        """Report a handler that returned an awaitable instead of its result: it does so for each item."""
         if inspect.iscoroutine(awaitable):
             awaitable.close()  # it did not begin, and need not be warned of
         returned = f"its reconcile function returned {a_type(awaitable)}, which distq does not await"
@@ -179,7 +178,7 @@ def _outcome(result: Any) -> Outcome:
 
 
 class ThreadExecutor(Executor):
-    """A thread a slot, and one that dispatches; idle threads sleep on one queue and take what is next."""
+    """A thread for each slot, and one that dispatches; idle threads wait on one queue of requests."""
 
     _slots: Sequence[Slot] = ()
     """None before the start, when a probe may look already."""
@@ -248,7 +247,7 @@ class ThreadExecutor(Executor):
                 request.cancelled.set()
 
     def check_overdue(self) -> float:
-        """Ask handlers past the timeout to stop; take from those past ``max_hold`` what they hold.
+        """Ask handlers past the timeout to stop; take their requests from those past ``max_hold``.
 
         A slot that begins meanwhile is looked at again in time, so between two checks no slot needs a look.
         """
@@ -304,12 +303,12 @@ class ThreadExecutor(Executor):
                 thread.join()
 
     def _work(self, slot: Slot) -> None:
-        """Reconcile what comes. A quick handler's items pay for each step here, so their path has few."""
+        """Reconcile requests. A quick handler's items pay for each step here, so their path has few."""
         slot.thread, forks = threading.get_ident(), _forks.count
         reconcile, now, spans = self._reconcile, self._now, self._spans
         enter, is_watched = current.enter, min(self._timeout, self._max_hold) < math.inf
         while (request := self._backlog.get()) is not None:
-            # in a context without what handlers have left in that of the thread
+            # in a context without the variables that handlers set in the thread's
             if request is _Task.DISPATCH and (request := Context().run(self._dispatch)) is None:
                 return
             started = now()
@@ -327,7 +326,7 @@ class ThreadExecutor(Executor):
                 except BaseException as error:  # noqa: BLE001 - outcome_of decides
                     result = error_of_handler(error)
             if _forks.count != forks:
-                return  # the child of a fork in the handler: what waits here is its parent's
+                return  # the child of a fork in the handler: the requests are its parent's
             # before the clock is read: a check cancels nothing that ended in time
             if is_watched:
                 decides = slot.end()

@@ -63,7 +63,7 @@ class LoopExecutor(Executor):
         self._event_loop.leave()
 
     def _fill(self) -> None:
-        """Give free slots what waits; once only, where tasks begin and may end within ``create_task``."""
+        """Give requests to free slots; no recursion where tasks begin and may end within ``create_task``."""
         if self._is_filling:
             return
         self._is_filling = True

@@ -58,7 +58,7 @@ class LoopWatch:
             self._look()
 
     def _look(self) -> None:
-        call = self._call()[:1]  # and no more: a frame keeps its variables alive
+        call = self._call()[:1]  # one alone: a frame keeps its variables alive
         if call and not self._goes_on():
             frames = self._call()
             if frames[:1] == call:

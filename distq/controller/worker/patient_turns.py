@@ -1,4 +1,4 @@
-"""A dispatcher's turns: however long Redis is away, what is to be settled is kept; what failed is logged."""
+"""A dispatcher's turns: an outage of Redis loses no settlement, and failed reconciles are logged."""
 
 import logging
 import math
@@ -44,11 +44,11 @@ class PatientTurns:
         self._spans = spans
         self._on_settled = on_settled
         self.deadline = math.inf
-        """The monotonic time after which an outage is waited out no longer."""
+        """The monotonic time after which an outage raises RedisError."""
         self.settling = 0
         """How many settlements are on their way."""
         self.tried_at = -math.inf
-        """The monotonic time at which Redis was asked last: an outage is no standstill."""
+        """The monotonic time at which Redis was asked last: an outage is no stall."""
 
     def make(self, settlements: Sequence[Settlement], want: int) -> Turn:
         """Make one turn.

@@ -1,4 +1,4 @@
-"""What is logged of each reconcile: a line for a failure, and at debug level one for every other."""
+"""The log of reconciles: a line for each failure, and at debug level one for every other reconcile."""
 
 import logging
 import shlex
@@ -13,7 +13,7 @@ _logger = logging.getLogger("distq")
 
 
 def log_reconcile(name: str, queue: QueueHandle, settlement: Settlement, disposition: Disposition) -> None:
-    """Log how the reconcile of one request ended and what comes next, in one line.
+    """Log how the reconcile of one request ended and when it runs again, in one line.
 
     The traceback follows at the attempts 1, 2, 4, 8 and so on, and at debug level at each.
     """

@@ -1,7 +1,7 @@
 """Reports to a metrics provider how a controller's reconciles ended, a batch at a time.
 
-As controller-runtime counts them. Not counted: panics, which in Python are exceptions like others; and
-what was given back because it did not start or the process ends.
+As controller-runtime counts them. Not counted: panics, which in Python are exceptions like others; and items
+that were given back because they did not start or the process ends.
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What one thread of the pool does now, and who says what became of it."""
+"""The request that one thread of the pool runs now, and whether the thread decides its outcome."""
 
 import math
 import threading
@@ -28,7 +28,7 @@ class Slot:
         self.request = request
 
     def end(self) -> bool:
-        """Free the slot; return whether what the handler returned decides what became of its request."""
+        """Free the slot; return whether the handler's result decides the outcome of its request."""
         with self._deciding:
             self.request = None
             return not self.is_decided
@@ -36,7 +36,7 @@ class Slot:
     def decide(self, request: Request) -> bool:
         """Take the request from its handler; return False where that has ended, or it was taken before.
 
-        The slot may have another request by now, which is not to be taken for it.
+        The slot may have another request by now, which stays.
         """
         with self._deciding:
             if self.request is not request or self.is_decided:
@@ -47,7 +47,7 @@ class Slot:
     def cancel(self, request: Request, now: float) -> bool:
         """Set ``cancelled`` of a request past its timeout; return False where its handler has ended.
 
-        The outcome of a handler that ended in time counts, and nothing is settled that was cancelled.
+        The outcome of a handler that ended in time counts, and its request is then not cancelled.
         """
         with self._deciding:
             if self.request is not request:

@@ -38,7 +38,7 @@ class WorkerSpans:
         spans.enter(self._provider)
 
     def end(self, request: Request, outcome: Outcome | None) -> None:
-        """End a reconcile with its outcome, in the same thread or task; one that did not begin is none."""
+        """End a reconcile with its outcome, in the same thread or task; without a begin there is no span."""
         span = self._begun.pop(id(request), None)
         if span is None:
             return
@@ -68,7 +68,7 @@ class WorkerSpans:
 
 
 def _failure(outcome: Outcome | None) -> SpanFailure | None:
-    """Return how a reconcile failed, as Redis remembers it: texts that are bounded and can be shown."""
+    """Return a failure as Redis remembers it: texts that are bounded and can be shown."""
     if not isinstance(outcome, Retry | Park):
         return None
     if outcome.cause is None:
