@@ -1,6 +1,6 @@
-"""Lists and watches resources: caches and handlers for anyone, as in client-go's tools/cache.
+"""Lists and watches resources: caches and handlers for any program, as in client-go's tools/cache.
 
-A Reflector follows a ListWatch and hands what happens, in order, to one sink. A SharedInformer is
+A Reflector follows a ListWatch and hands its events, in order, to one sink. A SharedInformer is
 such a sink, with a cache and handlers; the controllers' streams are the other one.
 """
 

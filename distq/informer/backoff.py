@@ -13,7 +13,7 @@ RESET_AFTER = 120.0
 
 
 def retry_after(error: TooManyRequests) -> float:
-    """Return after how many seconds the API server wants to be asked again; 0 where it gave no time."""
+    """Return the seconds after which the API server wants to be asked again; 0 where it gave no time."""
     return max(0.0, min(error.retry_after, LONGEST_RETRY_AFTER))
 
 

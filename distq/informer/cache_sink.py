@@ -1,4 +1,4 @@
-"""What a Reflector feeds on behalf of a cache in memory: a queue of deltas."""
+"""The sink of a Reflector that feeds a cache in memory: it queues deltas."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ _KEY = attrgetter("key")
 
 
 class CacheSink:
-    """Takes what a Reflector emits into a DeltaFIFO; its position lives as long as the process."""
+    """Puts the events of a Reflector into a DeltaFIFO; its position lives as long as the process."""
 
     def __init__(self, fifo: DeltaFIFO, transform: Transform | None, resync: Callable[[], None]) -> None:
         self._fifo = fifo
@@ -37,7 +37,7 @@ class CacheSink:
         """Do nothing: a cache in memory reports nothing."""
 
     def events(self, events: Sequence[WatchEvent], since: float) -> None:  # noqa: ARG002 - the protocol's
-        """Queue what happened."""
+        """Queue the events."""
         for event in events:
             if event.type != "BOOKMARK" and event.object.key:
                 self._happened(event)
@@ -48,7 +48,7 @@ class CacheSink:
         self._listed = {}
 
     def page(self, objects: Sequence[RawObject]) -> None:
-        """Take a part of the list; what cannot be transformed stays as it was."""
+        """Take a part of the list; an object on which the transform fails stays as it was."""
         for obj in filter(_KEY, objects):
             if (stored := self._stored(obj) or self._fifo.last(obj.key)) is not None:
                 self._listed[obj.key] = stored
@@ -58,7 +58,7 @@ class CacheSink:
         self._listed.pop(obj.key, None)
 
     def end_list(self, version: str) -> None:
-        """Queue the list; what is not in it is gone."""
+        """Queue the list; objects that are not in it are gone."""
         listed, self._listed = self._listed, {}
         # After a restore a version may be of another state than before.
         doubtful = [obj for obj in listed.values() if self._has_version_of(obj)] if self._rewound else []
@@ -76,7 +76,7 @@ class CacheSink:
         self._rewound, self._version = True, ""
 
     def tick(self) -> None:
-        """Resync whom it is time for."""
+        """Resync the handlers that are due."""
         self._resync()
 
     def _happened(self, event: WatchEvent) -> None:

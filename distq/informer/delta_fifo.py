@@ -1,7 +1,7 @@
-"""What happened to objects and was not handled yet (client-go tools/cache DeltaFIFO).
+"""Changes of objects that were not handled yet (client-go tools/cache DeltaFIFO).
 
 DeltaFIFO hands over all deltas of an object at once, RealFIFO one after another in the order in which
-they came. What vanished while there was no watch is found by comparing a list with what is known.
+they came. They find objects that vanished while there was no watch by comparing a list with the known ones.
 """
 
 import threading
@@ -15,7 +15,7 @@ from distq.informer.stored_object import StoredObject
 
 
 class DeltaType(StrEnum):
-    """How a delta came to be."""
+    """The origin of a delta."""
 
     ADDED = "Added"
     UPDATED = "Updated"
@@ -28,7 +28,7 @@ class DeltaType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """One thing that happened to an object; ``object`` is its state after it, or before it was deleted.
+    """One change of an object; ``object`` is its state after it, or before it was deleted.
 
     ``final_state_unknown``: the deletion was missed, the state is the last that was seen.
     """
@@ -45,8 +45,8 @@ Process = Callable[[Sequence[Delta], bool], None]
 class DeltaFIFO:
     """Deltas by key, the keys in the order in which they came. Safe for threads.
 
-    ``known`` is what the consumer holds: a deletion of what neither it nor the queue has is ignored, and a
-    list is compared with it. Source: client-go tools/cache DeltaFIFO.
+    ``known`` holds the consumer's objects: a list is compared with them, and the deletion of an object that
+    neither they nor the queue have is ignored. Source: client-go tools/cache DeltaFIFO.
     """
 
     def __init__(self, known: Indexer) -> None:
@@ -84,15 +84,15 @@ class DeltaFIFO:
                 self._queue(Delta(DeltaType.DELETED, obj))
 
     def vanish(self, key: str) -> None:
-        """Queue that an object was deleted of which no other state is to be had than the last."""
+        """Queue that an object was deleted of which only the last known state is left."""
         with self._lock:
             if (last := self.last(key)) is not None:
                 self._queue(Delta(DeltaType.DELETED, last, final_state_unknown=True))
 
     def replace(self, objects: Iterable[StoredObject]) -> None:
-        """Queue a whole list: what is in it as Replaced, what is known or queued but not in it as Deleted.
+        """Queue a whole list: its objects as Replaced, those known or queued but not in it as Deleted.
 
-        What was already queued as deleted is not deleted twice.
+        An object that was already queued as deleted is not deleted twice.
         """
         with self._lock:
             replaced = [Delta(DeltaType.REPLACED, obj) for obj in objects]
@@ -107,7 +107,7 @@ class DeltaFIFO:
                 self._populated = True  # last: has_synced looks at both without the lock
 
     def resync(self) -> None:
-        """Queue everything known as Sync, save for what has deltas waiting."""
+        """Queue each known object as Sync, save for those with deltas waiting."""
         with self._lock:
             for key in self._known.list_keys():
                 known = self._known.stored(key)
@@ -127,8 +127,8 @@ class DeltaFIFO:
     def pop(self, process: Process) -> bool:
         """Wait for an object with deltas and process them; return False where the queue is closed and empty.
 
-        ``process`` runs while nothing else happens to the queue, so that what is known and what is queued fit
-        together; what it raises is raised here, and the deltas are gone.
+        ``process`` runs while nothing else happens to the queue, so that known and queued objects fit
+        together; its error is raised here, and the deltas are gone.
         """
         with self._lock:
             while not self._keys:
@@ -144,7 +144,7 @@ class DeltaFIFO:
             return True
 
     def has_synced(self) -> bool:
-        """Return whether the first list, or what came instead of one, was processed."""
+        """Return whether the first list, or the first event instead of one, was processed."""
         return self._populated and self._first_list == 0
 
     def close(self) -> None:
@@ -179,7 +179,7 @@ class DeltaFIFO:
         return [*replaced, *vanished]
 
     def _vanished(self, listed: set[str]) -> list[StoredObject]:
-        """Return the last states of what is queued or known, not listed, and not yet queued as deleted."""
+        """Return the last states of objects queued or known, not listed, and not yet queued as deleted."""
         queued = [
             deltas[-1].object
             for key, deltas in self._deltas.items()
@@ -194,7 +194,7 @@ class DeltaFIFO:
 
 
 class RealFIFO(DeltaFIFO):
-    """Deltas in the order in which they came, whatever their objects; none is left out.
+    """Deltas of all objects in the order in which they came; none is left out.
 
     So handlers that look at several objects see them change in the order in which they did. Of a list, the
     deletions come first. Source: client-go tools/cache RealFIFO.

@@ -12,7 +12,7 @@ from distq.informer.stored_object import StoredObject, store_object
 class ExpirationCache:
     """Objects by key, each for ``ttl`` seconds after it was put in; 0 or less is for ever.
 
-    What has expired is dropped when it is looked at. Safe for threads.
+    An expired object is dropped when it is looked at. Safe for threads.
     Source: client-go tools/cache ExpirationCache.
     """
 
@@ -43,7 +43,7 @@ class ExpirationCache:
             self._objects = {stored.key: (stored, now) for stored in kept}
 
     def get(self, obj: Object) -> Object | None:
-        """Return what is kept under the object's key."""
+        """Return the object kept under the key of this one."""
         return self.get_by_key(store_object(obj).key)
 
     def get_by_key(self, key: str) -> Object | None:
@@ -59,7 +59,7 @@ class ExpirationCache:
         return [stored.decode() for stored in fresh]
 
     def list_keys(self) -> Keys:
-        """Return all keys, also of what has expired and was not looked at since."""
+        """Return all keys, also those of expired objects that were not looked at since."""
         with self._lock:
             return list(self._objects)
 

@@ -1,4 +1,4 @@
-"""One informer for all that want the same resource (client-go informers.SharedInformerFactory)."""
+"""One informer for all users of a resource (client-go informers.SharedInformerFactory)."""
 
 import logging
 import threading
@@ -23,21 +23,21 @@ POLL = 0.1
 
 @dataclass
 class _Made:
-    """An informer, what it was made with, and the thread that runs it once there is one."""
+    """An informer, its options, and the thread that runs it once there is one."""
 
     informer: SharedInformer
     options: Mapping[str, Any]
     thread: threading.Thread | None = None
 
     def run(self, resource: str, stop: threading.Event) -> None:
-        """Run the informer, and log what ends it: it cannot be caught in this thread."""
+        """Run the informer, and log the error that ends it: no caller could catch it in this thread."""
         try:
             self.informer.run(stop)
         except ConfigError as error:
             logger.error("%s: its informer has ended: %s", resource, error)
 
     def serve(self, resource: str, indexers: Mapping[str, IndexFunc], options: Mapping[str, Any]) -> None:
-        """Add what indices are new; raise ConfigError where another informer than this one is wanted."""
+        """Add indices that are new; raise ConfigError for options that this informer does not have."""
         for name, wanted in options.items():
             if wanted is not None and wanted != self.options[name]:
                 raise ConfigError(
@@ -87,9 +87,9 @@ class SharedInformerFactory:
     ) -> SharedInformer:
         """Return the informer of "apps/v1/Deployment", the same one each time; ``start`` runs it.
 
-        Later calls may bring further ``indexers``. ``transform``, None for the factory's, and
-        ``on_watch_error`` are what the informer is made with; None takes what it has. Raises ConfigError for
-        text that is no resource, and where the informer has others of these.
+        Later calls may bring further ``indexers``. The informer is made with ``transform``, None for the
+        factory's, and ``on_watch_error``; later calls give the same, or None. Raises ConfigError for text
+        that is no resource, and where the informer was made with others.
         """
         narrowing = {
             "label_selector": label_selector,
@@ -107,7 +107,7 @@ class SharedInformerFactory:
     def start(self) -> None:
         """Run the informers that do not run yet, each in a thread of its own, until ``shut_down``.
 
-        What ends one of them before, such as a kubeconfig that is missing, is logged.
+        An error that ends one of them before, such as a missing kubeconfig, is logged.
         """
         with self._lock:
             for (resource, *_), made in self._made.items():
@@ -143,14 +143,14 @@ class SharedInformerFactory:
 
 
 class Syncing(Protocol):
-    """What waits for a first list: an informer, or a handler by its Registration."""
+    """Syncs with a first list: an informer, or a handler by its Registration."""
 
     def has_synced(self) -> bool:
-        """Return whether it has."""
+        """Return whether it has synced."""
 
     @property
     def stopped(self) -> bool:
-        """Return whether it has ended, and never will if it has not."""
+        """Return whether it has ended; then it never syncs unless it has synced."""
 
 
 def wait_for_cache_sync(
@@ -160,12 +160,12 @@ def wait_for_cache_sync(
 ) -> bool:
     """Wait until informers, and Registrations of handlers, have synced; return whether they have.
 
-    False after ``timeout`` seconds, when ``stop`` is set, and when one has ended without. Functions such as
-    ``informer.has_synced`` will do, too. Raises ConfigError for anything else.
+    False after ``timeout`` seconds, when ``stop`` is set, and when one has ended before it synced. Functions
+    such as ``informer.has_synced`` will do, too. Raises ConfigError for anything else.
     Source: client-go tools/cache WaitForCacheSync.
     """
     has_synced = [_has_synced(cache) for cache in caches]
-    # whose has_synced it is knows whether it has ended
+    # the owner of a bound has_synced knows whether it has ended
     syncing = [getattr(synced, "__self__", None) for synced in has_synced]
     ends = None if timeout is None else time.monotonic() + in_seconds(timeout)
     stop = stop or threading.Event()

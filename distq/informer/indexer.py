@@ -41,9 +41,9 @@ def labels_index(indexers: Mapping[str, IndexFunc]) -> str | None:
 class Indexer:
     """Objects by key, ``namespace/name``, and by the values of index functions.
 
-    Whatever is asked for is decoded anew, so that a caller cannot change the cache. An index function that
-    raises, or returns one text instead of a list, makes the call raise ValueError, and changes nothing; a
-    deletion is done all the same. Safe for threads.
+    Each read decodes the objects anew, so that a caller cannot change the cache. An index function that
+    raises, or returns one text instead of a list, makes the call raise ValueError, and changes nothing; only
+    a deletion is done nevertheless. Safe for threads.
     Source: client-go tools/cache Indexer.
     """
 
@@ -73,7 +73,7 @@ class Indexer:
         self.put_all([store_object(obj) for obj in objects], version)
 
     def get(self, obj: Object) -> Object | None:
-        """Return what is kept under the object's key."""
+        """Return the object kept under the key of this one."""
         return self.get_by_key(store_object(obj).key)
 
     def get_by_key(self, key: str) -> Object | None:
@@ -96,7 +96,7 @@ class Indexer:
     # Indices
 
     def add_indexers(self, indexers: Mapping[str, IndexFunc]) -> None:
-        """Add indices, also over what is kept already. Raises ConfigError for a name that is taken."""
+        """Add indices, also over objects kept already. Raises ConfigError for a name that is taken."""
         with self._lock:
             if taken := sorted(self._indexers.keys() & indexers.keys()):
                 raise ConfigError(f"indexer conflict: {', '.join(taken)}. Give another name.")
@@ -130,28 +130,28 @@ class Indexer:
 
     @property
     def last_store_sync_resource_version(self) -> str:
-        """Return the version of what was applied last, "" before (client-go LastStoreSyncResourceVersion)."""
+        """Return the last version applied, "" before (client-go LastStoreSyncResourceVersion)."""
         return self._version
 
-    # What an informer does: objects as they are kept
+    # For an informer: objects as they are kept
 
     def stored(self, key: str) -> StoredObject | None:
-        """Return what is kept under a key, not decoded."""
+        """Return the object kept under a key, not decoded."""
         return self._objects.get(key)
 
     def all_stored(self) -> Stored:
-        """Return all that is kept, not decoded."""
+        """Return all objects, not decoded."""
         with self._lock:
             return list(self._objects.values())
 
     def stored_by_index(self, name: str, value: str) -> Stored:
-        """Return what the index has under a value, not decoded."""
+        """Return the objects that the index has under a value, not decoded."""
         return self.stored_by_indices({name: [value]})
 
     def stored_by_indices(self, wanted: Mapping[str, Iterable[str]]) -> Stored:
-        """Return what each of some indices has under one of its values, not decoded.
+        """Return the objects that each of some indices has under one of its values, not decoded.
 
-        What is gone is left out, though its function forgot where it was.
+        Objects that are gone are left out, even if an index still has their keys.
         """
         with self._lock:
             keys = [
@@ -207,7 +207,7 @@ class Indexer:
 
 
 def index_values(function: IndexFunc, obj: Object) -> set[str]:
-    """Return what an index function returns, refusing the one answer that only looks right."""
+    """Return the values that an index function returns; refuse a text, which only looks right."""
     values = function(obj)
     if isinstance(values, str):
         raise TypeError(f"an index function returned the text {values!r:.80}; return a list of values")

@@ -1,7 +1,7 @@
-"""JSON without what this process cannot read: what is nested too deeply, and halves of characters.
+"""JSON that this process can read: without values nested too deeply, and halves of characters.
 
 API servers take 10,000 levels, Python's readers a thousand or so. Each user with the right to write one
-custom object could otherwise stop all that follow its kind.
+custom object could otherwise stop all followers of its kind.
 """
 
 import logging
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class Unreadable(ApiError):
-    """What came is no answer of ours to read, and will not be the next time: no outage."""
+    """An answer that cannot be read, now or the next time: no outage."""
 
 
 MAX_DEPTH = 500
@@ -35,29 +35,28 @@ _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL
 
 
 def decode(read: Callable[[Any], T], text: bytes | msgspec.Raw, what: str) -> T:
-    """Read the text, or where that goes too deep what ``limit_depth`` leaves of it.
+    """Read the text, or where that goes too deep the text that ``limit_depth`` makes of it.
 
     Half a character becomes U+FFFD, as for Go's readers.
 
-    How deep a decoder may go depends on how deep its caller is already. Raises Unreadable where nothing
-    helps.
+    The depth that a decoder may reach depends on that of its caller. Raises Unreadable where nothing helps.
     """
     try:
         return read(text)
     except (msgspec.DecodeError, RecursionError):
-        pass  # once more, with what helps
+        pass  # once more, with the remedies
     try:
         return _read_whole(read, text)
     except RecursionError:
         shallow = limit_depth(bytes(text), what)
     try:
         return _read_whole(read, shallow)
-    except RecursionError:  # what was left out was no JSON, so that the levels behind it were miscounted
+    except RecursionError:  # the part left out was no JSON, so that the levels behind it were miscounted
         raise _too_deep(what) from None
 
 
 def _read_whole(read: Callable[[Any], T], text: bytes | msgspec.Raw) -> T:
-    """Read the text, or where that is no JSON what it is without halves of characters."""
+    """Read the text, or where that is no JSON the text with U+FFFD for halves of characters."""
     try:
         return read(text)
     except msgspec.DecodeError:

@@ -17,9 +17,9 @@ _calls = AwaitedCalls(THREADS, "distq-lister")
 
 
 class Lister(ABC):
-    """Look at what is cached, by an informer of this process or by the one that leads a controller.
+    """Read the cache of an informer, of this process or of the one that leads a controller.
 
-    Objects are decoded when they are asked for, and are the caller's to change. A controller's lister may
+    Objects are decoded at each read, and are the caller's to change. A controller's lister may
     raise CacheNotSynced and RedisError, and ApiError for an object that is too large for Redis.
     Source: client-go tools/cache GenericLister.
     """
@@ -50,9 +50,9 @@ class Lister(ABC):
 
 
 class AsyncLister:
-    """What ``Lister.aio`` is: the reads of a lister for ``async def``, from any event loop.
+    """The reads of a lister for ``async def``, from any event loop: ``Lister.aio``.
 
-    They raise what the reads of the lister raise. All listers of a process make 32 reads at a time.
+    They raise the errors of the lister's reads. All listers of a process make 32 reads at a time.
     """
 
     def __init__(self, lister: Lister) -> None:
@@ -93,7 +93,7 @@ class IndexerLister(Lister):
         return self._indexer.by_index(name, value)
 
     def _found(self, namespace: str | None, pairs: Sequence[str]) -> Stored:
-        """Return what the indices find of a namespace, if one is given, that may have one of the labels."""
+        """Return the objects of a namespace, if one is given, that may have one of the labels."""
         indexers, wanted = self._indexer.get_indexers(), dict[str, Sequence[str]]()
         by_labels = labels_index(indexers)
         if by_labels and pairs:

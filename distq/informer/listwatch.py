@@ -42,7 +42,7 @@ class Lines(Iterable[bytes], AbstractContextManager["Lines"], Protocol):
 
 
 class ListerWatcher(Protocol):
-    """What a Reflector follows (client-go tools/cache ListerWatcher)."""
+    """Lists and watches for a Reflector (client-go tools/cache ListerWatcher)."""
 
     def version(self) -> str:
         """Return the resource's present version."""
@@ -54,18 +54,18 @@ class ListerWatcher(Protocol):
         """
 
     def watch(self, version: str, *, stream_list: bool = False, brief: bool = False) -> Lines:
-        """Watch what happened after ``version``; with ``stream_list`` all objects come first.
+        """Watch the events after ``version``; with ``stream_list`` all objects come first.
 
         A ``brief`` watch ends, and brings bookmarks, within BRIEF_LIFETIME.
         """
 
     def decode(self, line: bytes) -> WatchEvent:
-        """Decode a line of a watch; raise what an ERROR event reports."""
+        """Decode a line of a watch; raise the error that an ERROR event reports."""
 
 
 @dataclass(frozen=True)
 class ListWatch:
-    """What is listed and watched: a resource, "apps/v1/Deployment", narrowed by namespace and selectors.
+    """Lists and watches a resource, "apps/v1/Deployment", narrowed by namespace and selectors.
 
     ``metadata_only`` asks for PartialObjectMetadata: the objects have nothing but their metadata. Raises
     ConfigError for text that is no resource or no selector; whether the API server has the resource, and the
@@ -99,7 +99,7 @@ class ListWatch:
         return self._list(limit, next_token, _PARTIAL_LIST if self.metadata_only else _JSON)
 
     def watch(self, version: str, *, stream_list: bool = False, brief: bool = False) -> WatchResponse:
-        """Watch what happened after ``version``, as raw lines; use it in a with statement.
+        """Watch the events after ``version``, as raw lines; use it in a with statement.
 
         With ``stream_list`` all objects come first, as of ``version`` or later, and a bookmark after them.
         Source: KEP-3157.
@@ -117,12 +117,12 @@ class ListWatch:
         return self.client.stream(path, query=query, read_timeout=READ_TIMEOUT, accept=accept)
 
     def decode(self, line: bytes) -> WatchEvent:
-        """Decode a line of a watch; raise what an ERROR event reports."""
+        """Decode a line of a watch; raise the error that an ERROR event reports."""
         return decode_event(line, self._watched)
 
     @cached_property
     def _watched(self) -> Resource:
-        """Return what lines are of: looked up once, since no answer changes a resource's version and kind."""
+        """Return the resource of lines: looked up once, since no answer changes its version and kind."""
         return self.resolve()
 
     def __str__(self) -> str:

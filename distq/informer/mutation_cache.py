@@ -16,7 +16,7 @@ CAPACITY = 100
 
 @dataclass(frozen=True, slots=True)
 class _Mutation:
-    """What a write answered, and when."""
+    """The answer to a write, and when it came."""
 
     written: StoredObject
     uid: str
@@ -24,9 +24,9 @@ class _Mutation:
 
 
 class MutationCache:
-    """Read a cache as if it had seen what this process wrote.
+    """Read a cache as if it had seen the writes of this process.
 
-    ``mutation(obj)`` notes what a write answered; until the cache has it, or ``ttl`` seconds went by, the
+    ``mutation(obj)`` notes the answer to a write; until the cache has it, or ``ttl`` seconds went by, the
     newer of the two is returned. With ``include_adds`` objects that the cache does not have at all are
     there, too. Call ``on_add_or_update`` and ``on_delete`` from a handler of the cache's informer. Safe for
     threads. Source: client-go tools/cache MutationCache.
@@ -46,11 +46,11 @@ class MutationCache:
         self._clock = clock
         self._lock = threading.Lock()
         self._mutations: OrderedDict[str, _Mutation] = OrderedDict()
-        # The uids; apart, since deletions of what others wrote must not push writes out.
+        # The uids; apart, since deletions of objects that others wrote must not push writes out.
         self._deleted: deque[str] = deque(maxlen=CAPACITY)
 
     def mutation(self, obj: Object) -> None:
-        """Note an object as a write answered it, unless something newer is known of it, or its deletion."""
+        """Note an object from the answer to a write, unless a newer state of it is known, or its deletion."""
         stored, uid = store_object(obj), _uid(obj)
         with self._lock:
             if uid in self._deleted:
@@ -63,15 +63,15 @@ class MutationCache:
                     self._mutations.popitem(last=False)
 
     def get_by_key(self, key: str) -> Object | None:
-        """Return the newer of what the cache has under a key and what was written."""
+        """Return the newer of the cached and the written object of a key."""
         with self._lock:
             newer = self._newer(key, self._indexer.stored(key))
         return newer.decode() if newer else None
 
     def by_index(self, name: str, value: str) -> Objects:
-        """Return the objects that an index of the cache has under a value, or that were written so.
+        """Return the objects that an index of the cache has under a value, or would have after the writes.
 
-        An object that was written out of the value is left out. Raises ConfigError for an unknown index.
+        An object that a write took out of the value is left out. Raises ConfigError for an unknown index.
         """
         with self._lock:
             found = {stored.key: stored for stored in self._indexer.stored_by_index(name, value)}
@@ -82,7 +82,7 @@ class MutationCache:
         return [obj for obj in objects if value in index_values(function, obj)]
 
     def on_add_or_update(self, obj: Object) -> None:
-        """Forget what was written once the cache has it, or something newer."""
+        """Forget a written object once the cache has it, or a newer one."""
         stored = store_object(obj)
         with self._lock:
             known = self._mutations.get(stored.key)
@@ -90,7 +90,7 @@ class MutationCache:
                 del self._mutations[stored.key]
 
     def on_delete(self, obj: Object | DeletedFinalStateUnknown) -> None:
-        """Forget what was written to a deleted object, also by a write whose answer comes later."""
+        """Forget the writes of a deleted object, also one whose answer comes later."""
         if isinstance(obj, DeletedFinalStateUnknown):
             obj = obj.obj
         stored, uid = store_object(obj), _uid(obj)

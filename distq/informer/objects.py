@@ -1,4 +1,4 @@
-"""What the informer reads of an object: its metadata, less what only the API server needs.
+"""The part of an object that the informer reads: its metadata, less the part for the API server alone.
 
 Plain dicts of the same shape as in the API, so that code that is handed a partial and
 code that is handed a whole object are the same code.

@@ -85,7 +85,7 @@ class Pager:
         self._clock = clock
 
     def list(self, stop: threading.Event) -> None:
-        """List until the sink has all, or until ``stop`` is set; raises ApiError and what the sink raises."""
+        """List until the sink has all, or until ``stop`` is set; raises ApiError and the sink's errors."""
         pages = Pages(self._list_watch)
         with raised_gc_threshold():
             while not stop.is_set():

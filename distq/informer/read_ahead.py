@@ -1,7 +1,7 @@
 """Reads a watch ahead of the thread that handles it, so that handling finds in one go all that has come.
 
-A batch is then what came while the last batch was handled: one event when little happens, many when
-much does, and no wait for more than the taker asks for.
+A batch then has the events that came while the last batch was handled: one when little happens, many when
+much does. It never waits for more events than the taker asks for.
 """
 
 import threading
@@ -55,7 +55,7 @@ class ReadAhead:
             return lines, self._since
 
     def close(self) -> None:
-        """Wait for the reader, whose source was closed; what it had read is dropped."""
+        """Wait for the reader, whose source was closed; drop the lines that it had read."""
         self._end()
         self._thread.join()
 

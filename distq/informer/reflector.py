@@ -1,8 +1,8 @@
-"""Follows one resource for ever and emits what happens to it, in order, to one sink.
+"""Follows one resource for ever and emits its events, in order, to one sink.
 
-No failure of the API server, the network or the sink ends it; each is followed by a
-new connection from the last position that the sink holds. Only what a position cannot
-bridge (410, none yet, the same bad line again, a cluster put back in time) costs a list.
+No failure of the API server, the network or the sink ends it; each is followed by a new connection from the
+last position that the sink holds. Only a gap that a position cannot bridge (410, none yet, the same bad line
+again, a cluster put back in time) costs a list.
 """
 
 import logging
@@ -36,13 +36,14 @@ LISTED_AT_ONCE = 500  # lines of a streamed list, of which none is waited for si
 LIST_PAUSE = 0.01  # seconds for which fewer are waited for
 BUSY_LINES = 64  # lines of a watch on which several come at once, of which none is waited for singly
 SHORTEST_REST, LONGEST_REST = 0.002, 0.02  # seconds for which fewer are waited for
-RESTS = 5  # times as long as what came before took to hand over: a commit costs as much as many events
+RESTS = 5  # times as long as the last hand-over took: a commit costs as much as many events
 PROBE_INTERVAL = 1.0  # seconds
 SHORT_WATCH = 1.0  # seconds; client-go's very short watch
 
 FATAL = (LeaseLost, LayoutTooNew)
-"""What no later attempt can help. So it is with a ConfigError where an attempt opens. What the sink raises
-while it is handed objects concerns one of them, and must not end what all depend on."""
+"""Errors that no later attempt can fix. A ConfigError is one, too, while an attempt opens a list or watch. An
+error of the sink while it receives objects concerns one of them, and must not end the run for all.
+"""
 
 
 class _BadLineAgain(Expired):
@@ -56,8 +57,8 @@ class Reflector:
     versions, since a watch from the future is silent for ever; backing off ends as soon as a cheap question
     is answered again; a broken line ends the connection instead of being skipped. ``stream_lists`` asks for
     lists as the beginning of a watch, in pages where the API server cannot: for sinks that are as quick as
-    the network, since a watch that is not read is closed. ``on_error`` receives what ended an attempt;
-    without it ``report`` does.
+    the network, since a watch that is not read is closed. ``on_error`` receives the error that ended an
+    attempt; without it ``report`` does.
     """
 
     def __init__(
@@ -78,13 +79,13 @@ class Reflector:
         self._pager = Pager(list_watch, sink, clock)
         self._backoff = Backoff(clock)
         self._was_known = False
-        """The API server once knew the resource: that it is unknown now ends nothing."""
+        """The API server once knew the resource: NotFound no longer ends the run."""
         self._answered = False
         """The API server answered in the present attempt, so backing off need not ask whether it does."""
         self._progressed = False
         """The present attempt led further: the next one follows at once."""
         self._hands_over = False
-        """A list or watch is open, so what is raised may be about one object, and ends nothing."""
+        """A list or watch is open, so a ConfigError may be about one object, and ends nothing."""
         self._moved_at = float("-inf")
         self._present = ""
         """The resource's version when the present attempt began."""
@@ -112,7 +113,7 @@ class Reflector:
         except PositionMoved:
             moved_at, self._moved_at = self._moved_at, self._clock.monotonic()
             self._progressed = self._moved_at - moved_at >= SHORT_WATCH
-        except Exception as error:  # never dead: whatever it was, the next attempt may work
+        except Exception as error:  # never dead: after any error the next attempt may work
             if isinstance(error, ConfigError) and not self._hands_over:
                 raise
             if isinstance(error, NotFound) and self._never_knew():
@@ -136,7 +137,7 @@ class Reflector:
         return error
 
     def report(self, error: Exception) -> None:
-        """Log an error; what the API server goes on refusing or not answering, at growing intervals."""
+        """Log an error; one that the API server repeats, or an outage of it, at growing intervals."""
         if isinstance(error, ApiError):
             self._outage.failed(error)
         elif isinstance(error, DistqError):
@@ -145,7 +146,7 @@ class Reflector:
             logger.error("%s: %s: %s", self._list_watch, type(error).__name__, error, exc_info=error)
 
     def _follow(self, stop: threading.Event) -> None:
-        # The position first, or what another leader commits in between looks like the future.
+        # The position first, or a commit of another leader in between looks like the future.
         position = self._sink.position()
         self._present = present = self._list_watch.version()
         self._answered = self._was_known = True
@@ -222,7 +223,7 @@ class Reflector:
             rest = min(max(SHORTEST_REST, RESTS * took), LONGEST_REST) if changes else 0.0
 
     def _take_list(self, reader: ReadAhead, stop: threading.Event) -> None:
-        """Hand over the list with which a watch begins, and what was read of the watch after it."""
+        """Hand over the list with which a watch begins, and the events that were read with its end."""
         self._sink.begin_list()
         with raised_gc_threshold():
             while not stop.is_set():
@@ -254,7 +255,7 @@ class Reflector:
         return False
 
     def _emit(self, lines: Sequence[bytes], since: float) -> bool:
-        """Hand over all events before the first bad line, then raise what the line is about.
+        """Hand over all events before the first bad line, then raise its error.
 
         Return whether there were any but bookmarks.
         """
@@ -267,9 +268,9 @@ class Reflector:
         return any(event.type != "BOOKMARK" for event in events)
 
     def _seen_again(self, failure: ApiError) -> ApiError:
-        """Return what a bad line is about; Expired where one was there before: only a list leads past it.
+        """Return the error of a bad line; Expired where one was there before: only a list leads past it.
 
-        So it is with an object that the API server cannot read, and that was deleted by force.
+        Such a line comes of an object that the API server cannot read, and that was deleted by force.
         """
         if isinstance(failure, Expired | TooManyRequests):
             return failure
@@ -279,7 +280,7 @@ class Reflector:
         return _BadLineAgain(f"a bad line again after {before}: {failure}", status=410, reason="Expired")
 
     def _decode(self, lines: Sequence[bytes]) -> tuple[list[WatchEvent], ApiError | None]:
-        """Return the events before the first bad line, and what that line is about."""
+        """Return the events before the first bad line, and the error of that line."""
         events: list[WatchEvent] = []
         for line in lines:
             try:

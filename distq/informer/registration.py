@@ -22,19 +22,19 @@ CAPACITY = 10_000
 """Notifications that wait for one handler; then the informer waits for it."""
 
 STOP_CHECK_INTERVAL = 0.1
-"""Seconds after which an informer that waits for a handler checks whether it shall stop."""
+"""Seconds after which an informer that waits for a handler checks whether it must stop."""
 
 SHORTEST_RESYNC = 1.0
 """Seconds; a shorter resync period counts as this one (client-go minimumResyncPeriod)."""
 
 _ARGUMENTS = {"add": "obj, is_in_initial_list", "update": "old, new", "delete": "obj"}
-"""What a handler's functions are called with."""
+"""The arguments of a handler's functions."""
 
 Filter = Callable[[Object], bool]
 
 
 class ResourceEventHandler(Protocol):
-    """What an informer notifies; called by one thread, in order (client-go tools/cache ResourceEventHandler).
+    """Receives an informer's notifications; called by one thread, in order (client-go ResourceEventHandler).
 
     The objects are the handler's own to change.
     """
@@ -51,7 +51,7 @@ class ResourceEventHandler(Protocol):
 
 @dataclass(frozen=True)
 class ResourceEventHandlerFuncs:
-    """A handler made of functions; what is left out is ignored.
+    """A handler made of functions; events without a function are ignored.
 
     Raises ConfigError for one that cannot be called so. Source: client-go tools/cache
     ResourceEventHandlerDetailedFuncs.
@@ -62,7 +62,7 @@ class ResourceEventHandlerFuncs:
     delete: Callable[[Object | DeletedFinalStateUnknown], None] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what would fail with every event, such as an ``add`` of the object alone."""
+        """Refuse functions that would fail with every event, such as an ``add`` of the object alone."""
         for name, arguments in _ARGUMENTS.items():
             if (function := getattr(self, name)) is not None:
                 _validate_function(function, name, arguments)
@@ -94,7 +94,7 @@ class Notification(msgspec.Struct, frozen=True, gc=False):
 
 
 def validate_handler(handler: object) -> None:
-    """Raise ConfigError for what is no ResourceEventHandler."""
+    """Raise ConfigError for an object that is no ResourceEventHandler."""
     methods = (getattr(handler, f"on_{name}", None) for name in _ARGUMENTS)
     if isinstance(handler, type) or not all(map(callable, methods)):
         raise ConfigError(
@@ -118,7 +118,7 @@ def _validate_function(function: Callable[..., object], name: str, arguments: st
 
 
 def validate_resync_period(period: Duration) -> float:
-    """Return a resync period in seconds; raise ConfigError for what is none."""
+    """Return a resync period in seconds; raise ConfigError for a bad one."""
     period = in_seconds(period)
     if not period >= 0:  # nor NaN
         raise ConfigError(f"bad resync_period: {period}. Give seconds, or 0 for never.")
@@ -126,7 +126,7 @@ def validate_resync_period(period: Duration) -> float:
 
 
 class Registration:
-    """A handler's place at an informer; what ``add_event_handler`` returns.
+    """A handler's place at an informer; ``add_event_handler`` returns it.
 
     A handler that is slow makes the informer wait once 10,000 notifications are due to it, so that memory
     stays bounded; one that raises is logged, and goes on with the next.
@@ -165,7 +165,7 @@ class Registration:
 
     @property
     def stopped(self) -> bool:
-        """Return whether the handler is called no more: it was removed, or its informer has ended."""
+        """Return whether the handler is no longer called: it was removed, or its informer has ended."""
         return self._stopped
 
     @property
@@ -173,7 +173,7 @@ class Registration:
         """Return how many notifications wait for the handler."""
         return len(self._due)
 
-    # What the informer does
+    # For the informer
 
     def start(self) -> None:
         """Begin to call the handler."""
@@ -200,7 +200,7 @@ class Registration:
         return True
 
     def stop(self) -> None:
-        """Call the handler no more; a call under way goes on to its end."""
+        """Stop calling the handler; a call under way goes on to its end."""
         with self._changed:
             self._stopped = True
             self._due.clear()
@@ -217,7 +217,7 @@ class Registration:
             self._thread.join()
 
     def _warn(self) -> None:
-        """Log that the handler is slow: once, until it has caught up with half of what waits."""
+        """Log that the handler is slow: once, until it has caught up to half of ``CAPACITY``."""
         if len(self._due) >= CAPACITY and not self._slow:
             logger.warning(
                 "%s: a slow handler holds its informer up: %r. The cache and other handlers wait for it. "

@@ -27,7 +27,7 @@ _OF_VALUES, _OF_KEYS = ("In", "NotIn"), ("Exists", "DoesNotExist")
 
 
 class _Requirement(NamedTuple):
-    """What a selector requires of one label; the operator is one of ``matchExpressions``, or < or >."""
+    """A selector's requirement of one label; the operator is one of ``matchExpressions``, or < or >."""
 
     key: str
     operator: str
@@ -49,7 +49,7 @@ def label_selector(selector: str | Labels) -> Callable[[Labels], bool]:
     """Return the test that a selector means: a mapping of labels to values, or text as for kubectl.
 
     Text is ``app=web,tier!=cache,env in (a,b),!canary,size>2``; empty selects everything. ConfigError for
-    what is no selector, and for keys and values that no label has. Source: apimachinery labels.Parse.
+    text that is no selector, and for keys and values that no label has. Source: apimachinery labels.Parse.
     """
     tests = [each.test() for each in _requirements(selector)]
     if len(tests) == 1:  # as most have, and lists test each object
@@ -88,7 +88,7 @@ def matches(selector: Mapping[str, Any] | None, labels: Labels | None) -> bool:
     """
     if selector is None:
         return False
-    tests = [each.test() for each in _written_out(selector)]  # all of it is checked, whatever the labels are
+    tests = [each.test() for each in _written_out(selector)]  # all of it is checked, with any labels
     return all(test(labels or {}) for test in tests)
 
 

@@ -1,7 +1,7 @@
 """A cache of one resource, kept up to date, and handlers that are called with every change.
 
 Source: client-go tools/cache SharedIndexInformer. The Reflector's events go through a RealFIFO
-into an Indexer; each handler is called with what that made of them, by a thread of its own.
+into an Indexer; each handler is called with the resulting changes, by a thread of its own.
 """
 
 import logging
@@ -32,16 +32,16 @@ logger = logging.getLogger(__name__)
 
 
 class SharedInformer:
-    """Keep a cache of what a ListWatch shows, and call handlers (client-go SharedIndexInformer).
+    """Keep a cache of a ListWatch's objects, and call handlers (client-go SharedIndexInformer).
 
     ``indexers`` by name, beside the one by namespace. ``resync_period`` is that of handlers without one of
     their own: each such seconds they receive every object again, 0 for never. ``transform`` is applied once
     to each object that comes in. ``on_watch_error`` receives the error of each failed connection, which is
     logged without it; the informer goes on in any case.
 
-    Where ``transform`` or an index function fails, that is logged, and the object stays as it was, or out of
-    the cache: also in the first list, so an informer that has synced may lack objects. Raises ConfigError for
-    a bad ``resync_period``.
+    Where ``transform`` or an index function fails, the error is logged, and the object stays as it was, or
+    out of the cache: also in the first list, so an informer that has synced may lack objects. Raises
+    ConfigError for a bad ``resync_period``.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class SharedInformer:
         return self._sink.position()
 
     def add_indexers(self, indexers: Mapping[str, IndexFunc]) -> None:
-        """Add indices by name, also over what is cached already (client-go AddIndexers).
+        """Add indices by name, also over cached objects (client-go AddIndexers).
 
         Raises ConfigError for a name that is taken, ValueError where a function fails on a cached object,
         ShutDown after the informer's end; then none is added.
@@ -137,8 +137,8 @@ class SharedInformer:
         """Call a handler from now on, first with everything that is in the cache as an add.
 
         ``resync_period`` in seconds, at least one, 0 for never, None for the informer's. With ``filter`` it
-        receives what passes, and an object that begins or ceases to pass is added or deleted for it. Raises
-        ConfigError for what is no handler or no period, ShutDown after the informer's end.
+        receives objects that pass; one that begins or ceases to pass is added or deleted for it. Raises
+        ConfigError for a bad handler or period, ShutDown after the informer's end.
         Source: client-go AddEventHandler, FilteringResourceEventHandler.
         """
         validate_handler(handler)
@@ -164,9 +164,9 @@ class SharedInformer:
         return registration
 
     def remove_event_handler(self, registration: Registration, *, wait: bool = False) -> None:
-        """Call a handler no more; with ``wait``, return when a call under way has ended.
+        """Stop calling a handler; with ``wait``, return when a call under way has ended.
 
-        One that was removed before, or is another informer's, changes nothing. Source: client-go
+        A handler that was removed before, or is another informer's, changes nothing. Source: client-go
         RemoveEventHandler, ShutDownEventHandler.
         """
         with self._lock:
@@ -236,7 +236,7 @@ class SharedInformer:
         return Notification("update", new, old)
 
     def _receivers(self, notification: Notification, why: DeltaType) -> list[Registration]:
-        """Return which handlers receive it: of what did not change, only those that are due a resync."""
+        """Return the handlers that receive it: of an unchanged object, only those that are due a resync."""
         old = notification.old
         same_version = old is not None and old.version == notification.object.version
         if not same_version or why == DeltaType.UPDATED:

@@ -1,7 +1,7 @@
-"""One list and one watch for several that follow the same resource, as the API server's watch cache has it.
+"""One list and one watch for several Reflectors of a resource, as in the API server's watch cache.
 
-Each keeps a Reflector, a sink and a position of its own, and follows its own member, which answers as a
-ListWatch does. So nothing that one does, or cannot do, is seen by another.
+Each Reflector keeps its own sink and position, and follows its own member, which answers as a ListWatch does.
+So no Reflector sees the actions or failures of another.
 """
 
 import threading
@@ -16,10 +16,10 @@ from distq.informer.wire import Page, WatchEvent
 from distq.redisio.limits import LIST_BYTES, PAGE_SIZE
 
 GATHER_TIME = 0.5
-"""Seconds for which a list waits for others that are about to list; less than streams have to end."""
+"""Seconds for which a list waits for others that are about to list; less than streams get to end."""
 
 KEPT = 8
-"""Pages kept for those that are not there yet, while any is in the midst of a list: 4,000 objects."""
+"""Pages kept for members that need them later, while any is in the middle of a list: 4,000 objects."""
 
 
 def shared_by(
@@ -34,7 +34,7 @@ def shared_by(
 
 
 class _Member:
-    """What one of several asks; used as a ListWatch is, by one Reflector."""
+    """The ListerWatcher of one of several Reflectors."""
 
     def __init__(self, list_watch: ListerWatcher, pages: "SharedPages", watch: SharedWatch) -> None:
         self._list_watch = list_watch
@@ -53,13 +53,13 @@ class _Member:
         return self._pages.page(self, next_token, limit)
 
     def watch(self, version: str, *, stream_list: bool = False, brief: bool = False) -> Lines:
-        """Watch what happened after a version, with the others where their watch has all of it.
+        """Watch the events after a version, with the others where their watch has all of them.
 
-        A member that followed it and came too late for its log has a watch of its own until it has caught up:
-        from its place on, the others would have to read much that they had. A brief one is its own, too.
+        A member that is too late for the shared log gets its own watch until it has caught up: else the
+        others would read many events again. A brief watch is the member's own, too.
         """
         self._pages.watches(self)
-        if stream_list or brief or not version.isdecimal():  # it is not known what comes first of these
+        if stream_list or brief or not version.isdecimal():  # the order of their lines is unknown
             return self._list_watch.watch(version, stream_list=stream_list, brief=brief)
         reader, last = self._watch.join(version), self._reader
         if reader is None:
@@ -85,7 +85,7 @@ class SharedPages:
     """Lists of one resource, for members, each of which is any object of its own.
 
     A page other than the first is the same for each that has its token. A first page is shared by those alone
-    that came before it was asked for: none may be older than what its taker knows of the resource's version.
+    that came before it was asked for: none may be older than the version that its taker knows.
     """
 
     def __init__(self, list_watch: ListerWatcher, clock: Clock) -> None:
@@ -95,7 +95,7 @@ class SharedPages:
         self._coming: set[object] = set()
         """Members that may be about to list; a first page waits for them, not for long."""
         self._listing: set[object] = set()
-        """Members in the midst of a list; while there are any, pages are kept."""
+        """Members in the middle of a list; while there are any, pages are kept."""
         self._gatherings: dict[int, _Gathering] = {}
         """First pages that were not asked for yet, by their limit."""
         self._pages: dict[tuple[str, int], Future[Page]] = {}
@@ -113,7 +113,7 @@ class SharedPages:
             self._leave(member)
 
     def page(self, member: object, token: str, limit: int) -> Page:
-        """Return a page of a list, with objects of the taker's own; raise what the API server answered."""
+        """Return a page of a list, with objects of the taker's own; raise the API server's error."""
         goes_on = False
         try:
             page = self._next(member, token, limit) if token else self._first(member, limit)

@@ -1,8 +1,8 @@
-"""One watch that several follow, as the API server's watch cache is in front of etcd.
+"""One watch for several followers, as the API server's watch cache is in front of etcd.
 
 A thread keeps the watch's last lines in a log. Each reader takes them at its own pace, from a version of its
-own on. The thread waits for the quickest of them alone; one that is too slow for the log is sent back to its
-checkpoint.
+own on. The thread waits for the quickest of them alone; a reader that is too slow for the log goes back to
+its checkpoint.
 """
 
 import threading
@@ -20,18 +20,18 @@ AT_ONCE = 100
 
 
 class WatchLog:
-    """What a watch from ``version`` on showed last; ``first`` and ``end`` count its lines."""
+    """The last lines of a watch from ``version`` on; ``first`` and ``end`` count its lines."""
 
     def __init__(self, version: str) -> None:
         self.version = version
         self.first = 0
         self._lines: deque[bytes] = deque()
         self._size = 0
-        self._dropped = b""  # the last line that is here no more
+        self._dropped = b""  # the last line that was dropped
 
     @property
     def end(self) -> int:
-        """Return the number of the line that comes next."""
+        """Return the number of the next line."""
         return self.first + len(self._lines)
 
     @property
@@ -40,7 +40,7 @@ class WatchLog:
         return self.first + len(self._lines) // 2
 
     def first_with(self, line: bytes) -> int:
-        """Return the number of the oldest line that is still here once a line more is."""
+        """Return the number of the oldest line that remains once this line is appended."""
         count, size = len(self._lines) + 1, self._size + len(line)
         lines = iter(self._lines)
         while count > WATCH_LINES or (size > WATCH_BYTES and count > 1):
@@ -48,7 +48,7 @@ class WatchLog:
         return self.end + 1 - count
 
     def append(self, line: bytes) -> None:
-        """Keep a line, and drop the oldest that are too many."""
+        """Keep a line, and drop the oldest ones beyond the limits."""
         self._lines.append(line)
         self._size += len(line)
         while len(self._lines) > WATCH_LINES or (self._size > WATCH_BYTES and len(self._lines) > 1):
@@ -57,12 +57,12 @@ class WatchLog:
             self.first += 1
 
     def after(self, place: int) -> list[bytes]:
-        """Return lines from that number on, as many as are handed out at once; it must not be dropped."""
+        """Return lines from that number on, ``AT_ONCE`` at most; the first must not be dropped."""
         ends = min(len(self._lines), place - self.first + AT_ONCE)
         return [self._lines[number] for number in range(place - self.first, ends)]
 
     def covers(self, version: str) -> bool:
-        """Return whether nothing is missing of what came after that version, as far as is known."""
+        """Return whether the log has all events after that version, as far as is known."""
         begins = version_of(self._dropped) if self._dropped else self.version
         return bool(begins) and not is_older(version, begins)
 
@@ -87,11 +87,11 @@ class SharedWatch:
             return Reader(self, upstream, version)
 
     def open(self, version: str, *, present: str) -> "Reader":
-        """Join the open watch, or open one at the version; raise what the API server answers.
+        """Join the open watch, or open one at the version; raise the API server's error.
 
-        One that it accepts takes the place of one whose log begins later: readers of that go on in the new
-        one, where they are. One that is past ``present``, the resource's version a moment ago, is sent back
-        instead, for the cluster may have been restored.
+        A new watch replaces one whose log begins later: the readers of that go on in the new one, where they
+        are. A reader that is past ``present``, the resource's version a moment ago, goes back to its
+        checkpoint instead, for the cluster may have been restored.
         """
         with self._opening:
             if (reader := self.join(version)) is not None:
@@ -113,13 +113,13 @@ class SharedWatch:
             return reader
 
     def has_dropped(self, version: str) -> bool:
-        """Return whether what came after a version may be among what the log has no longer."""
+        """Return whether the log may have dropped events after that version."""
         with self._changed:
             upstream = self._upstream
             return upstream is not None and upstream.log.first > 0 and not upstream.log.covers(version)
 
     def take(self, reader: "Reader") -> list[bytes]:
-        """Wait for a reader's next lines; none at its end. Raises what ended the watch, after its lines."""
+        """Wait for a reader's next lines; none at its end. Raises the watch's error, after its lines."""
         with self._changed:
             while True:
                 self._changed.wait_for(reader.has_news)
@@ -140,7 +140,7 @@ class SharedWatch:
                     return given
 
     def retire(self, reader: "Reader") -> None:
-        """Let no reader join this one's watch: a line of it is bad, and would be so for each that joins."""
+        """Let no reader join this one's watch: a line of it is bad, and would be bad for each of them."""
         with self._changed:
             if not reader.ended:
                 self._retire(reader.upstream)
@@ -191,16 +191,16 @@ class _Upstream:
         self.error: Exception | None = None
 
     def shall_wait(self, line: bytes) -> bool:
-        """Return whether a line more took what the quickest reader has not, or is to leave to others."""
+        """Return whether to append the line only later, once the quickest reader has read further."""
         quickest = max((each.place for each in self.readers if not each.ended), default=self.log.end)
         first = self.log.first_with(line)
         return first > self.log.first and quickest < max(first, self.log.middle)
 
 
 class Reader:
-    """One of those that read a shared watch (``listwatch.Lines``).
+    """A reader of a shared watch (``listwatch.Lines``).
 
-    ``fell_behind`` means at its end that it was too slow: the log has no longer what comes next.
+    ``fell_behind`` means at its end that it was too slow: the log has dropped its next line.
     """
 
     def __init__(self, shared: SharedWatch, upstream: _Upstream, version: str) -> None:
@@ -210,11 +210,11 @@ class Reader:
         self.fell_behind = False
         self._shared = shared
         self._version = version
-        """What is not newer the reader has, so it is left out ..."""
+        """The reader has all lines up to this version, so they are left out ..."""
         self._skips = version != upstream.log.version
         """... until the first line that is newer."""
         self._last = b""
-        """The last line that was given, from whose version on it may go on in another watch."""
+        """The last line given, from whose version the reader may go on in another watch."""
         upstream.readers.add(self)
 
     def __enter__(self) -> Self:
@@ -224,7 +224,7 @@ class Reader:
         self.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield whole lines; raise what ended the watch."""
+        """Yield whole lines; raise the error that ended the watch."""
         while lines := self._shared.take(self):
             for line in lines:
                 if self.ended:
@@ -235,7 +235,7 @@ class Reader:
         """Leave at once."""
         self._shared.leave(self)
 
-    # What follows is for the shared watch, which guards it.
+    # For the shared watch, which guards it.
 
     def has_news(self) -> bool:
         """Return whether there is anything to take, be it the end."""
@@ -247,10 +247,10 @@ class Reader:
         return self.fell_behind
 
     def give(self, lines: list[bytes]) -> list[bytes] | None:
-        """Return what it did not have of the lines that come next.
+        """Return those of the next lines that the reader does not have.
 
-        None where it looks for its place and finds a line that cannot be read: it is sent back, for that may
-        be about others alone, as "too old" is about one that came from an earlier version.
+        None where it looks for its place and finds a line that cannot be read: the reader ends, for that line
+        may concern others alone, as "too old" concerns one that came from an earlier version.
         """
         self.place += len(lines)
         self._last = lines[-1]
@@ -266,7 +266,7 @@ class Reader:
         return []
 
     def go_on_in(self, upstream: _Upstream, present: str) -> None:
-        """Go on in a watch that began earlier; or end, where the place cannot be known, or is not there."""
+        """Go on in a watch that began earlier; end where the reader's place is unknown, or not in its log."""
         if not self._skips and self._last:
             self._version = version_of(self._last)
         is_there = bool(self._version) and upstream.log.covers(self._version)

@@ -1,4 +1,4 @@
-"""What a Reflector feeds: a cache in memory, or a stream into Redis."""
+"""The sink of a Reflector: a cache in memory, or a stream into Redis."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,12 +7,12 @@ from distq.informer.wire import RawObject, WatchEvent
 
 
 class Sink(Protocol):
-    """Takes what a Reflector emits, in order and from one thread.
+    """Takes the events of a Reflector, in order and from one thread.
 
-    Whatever it raises makes the Reflector connect anew from ``position()``, after a back-off unless it is
-    PositionMoved; LeaseLost and LayoutTooNew end the Reflector's run. So does ConfigError from ``position``,
-    ``connected``, ``expired`` and ``rewound``: what is raised while objects are handed over concerns one of
-    them.
+    Any error that it raises makes the Reflector connect anew from ``position()``, after a back-off unless it
+    is PositionMoved; LeaseLost and LayoutTooNew end the Reflector's run. So does ConfigError from
+    ``position``, ``connected``, ``expired`` and ``rewound``: an error raised while objects are handed over
+    concerns one of them.
     """
 
     def position(self) -> str:
@@ -46,7 +46,7 @@ class Sink(Protocol):
         """Learn that the cluster is at ``version``, before the position: it was restored from a backup."""
 
     def tick(self) -> None:
-        """Do what time brings; called several times a second, except while a list is being read."""
+        """Do periodic work; called several times a second, except while a list is being read."""
 
 
 class PositionMoved(Exception):

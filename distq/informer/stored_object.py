@@ -16,7 +16,7 @@ from distq.informer.objects import Metadata, key_of
 from distq.informer.wire import PARTIAL, WHOLE, RawObject
 
 Transform = Callable[[Object], Object]
-"""What a cache makes of each object before it keeps it; it may change the object that it is given."""
+"""Changes each object before a cache keeps it, in place or as a new object."""
 
 
 class StoredObject(msgspec.Struct, frozen=True, gc=False):

@@ -181,7 +181,7 @@ def decode_event(line: bytes, resource: Resource) -> WatchEvent:
 
 
 def version_of(line: bytes) -> str:
-    """Return the version that a line of a watch leads to; "" for an error, and for what is no number."""
+    """Return the version that a line of a watch leads to; "" for an error, and for one that is no number."""
     try:
         version = decode(_LED_TO.decode, line, "watch event").object.metadata.resource_version
     except (*_UNREADABLE, ApiError):
@@ -226,7 +226,7 @@ def _listed_object(raw: msgspec.Raw, resource: Resource) -> RawObject:
 
 
 def _any_object(raw: msgspec.Raw, resource: Resource) -> RawObject:
-    """Decode an object that has a version at least; its key is empty where it has no name that is a text."""
+    """Decode an object that has at least a version; its key is empty where it has no name that is a text."""
     try:
         return raw_object(raw, resource)
     except msgspec.ValidationError:
