@@ -27,10 +27,10 @@ def _in_thread(
 
 
 class AsyncClient:
-    """What ``Client.aio`` is: the Client's calls for ``async def``, from any event loop, 32 at a time.
+    """The Client's calls for ``async def``, from any event loop, 32 at a time: ``Client.aio``.
 
     A call that is cancelled while it waits for a thread is not sent. One that has its thread goes on for
-    up to the client's ``timeout``: what it writes is written, and its answer is lost.
+    up to the client's ``timeout``: its write is done, and its answer is lost.
     """
 
     def __init__(self, client: Client) -> None:

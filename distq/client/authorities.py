@@ -1,4 +1,4 @@
-"""What distinguishes clusters without a request: the certificates that vouch for their API servers."""
+"""Distinguishes clusters without a request: by the certificates that vouch for their API servers."""
 
 import base64
 import hashlib
@@ -13,7 +13,7 @@ POD_AUTHORITY = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
 
 _CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _MOST = 32
-"""Certificates of a bundle that a cluster has for itself; with more it is the public's."""
+"""Certificates at most of a bundle of one cluster; a larger bundle is the public's."""
 
 
 def authorities(kubeconfig: str | os.PathLike[str] | None, context: str | None) -> tuple[str, ...]:

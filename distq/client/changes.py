@@ -1,4 +1,4 @@
-"""Changes of an object as it is now: what differs is written, and tried again after a Conflict."""
+"""Changes of an object as it is now: differences are written, and tried again after a Conflict."""
 
 import copy
 import inspect
@@ -20,11 +20,11 @@ Change: TypeAlias = Callable[[Object], object]
 """Changes an object in place."""
 
 Written: TypeAlias = Literal["created", "updated", "unchanged"]
-"""What became of an object. Source: controllerutil.OperationResult."""
+"""The result of a write. Source: controllerutil.OperationResult."""
 
 
 class CachedReader(Protocol):
-    """What a change may begin with instead of a GET: a ``distq.informer.Lister``."""
+    """The source of a change's first read instead of a GET: a ``distq.informer.Lister``."""
 
     @property
     def is_whole(self) -> bool:
@@ -74,7 +74,7 @@ def _from_cache_first(
     lister: CachedReader | None,
     attempt: Callable[[Object | None], Value],
 ) -> Value:
-    """Return what the attempt returns with the object as it is cached, or else as the API server has it.
+    """Return the attempt's result with the cached object, or else with that of the API server.
 
     A cache may be behind: then the object that it shows has changed (Conflict), is gone (NotFound), or, if it
     shows none, was created meanwhile (Conflict, or NotFound of ``modify``).
@@ -92,7 +92,7 @@ def _from_cache_first(
 
 
 def _cached(lister: CachedReader, resource: str, key: str) -> Object | None:
-    """Return what a lister shows; ConfigError where its write would lose fields, or be of another kind."""
+    """Return a lister's object; ConfigError where a write would lose its fields, or be of another kind."""
     if not lister.is_whole:
         raise ConfigError(
             f"bad lister of {resource}: its cache lacks fields, by a transform or metadata_only, and a write "
@@ -109,7 +109,7 @@ def _cached(lister: CachedReader, resource: str, key: str) -> Object | None:
 def patch_status(client: "Client", zeros: DroppedZeros, obj: Object, status: Mapping[str, Any]) -> Object:
     """See ``Client.patch_status``; ``zeros`` knows which ones the server does not keep.
 
-    A merge patch replaces lists whole, what others put there included: one with a list is only for the
+    A merge patch replaces whole lists, other writers' entries included: one with a list is only for the
     version that was read.
     """
     read = status_as_read(obj)
@@ -189,7 +189,7 @@ def _again_on_conflict(attempt: Callable[[], Value]) -> Value:
 
 
 def _changed(existing: Object, change: Change) -> Object:
-    """Return a copy that was changed; ConfigError where the change made another object of it, or none."""
+    """Return a changed copy; ConfigError where the change made another object of it, or none."""
     wanted = copy.deepcopy(existing)
     returned = change(wanted)
     if inspect.iscoroutine(returned):
@@ -236,7 +236,7 @@ def _gone(what: str, act: str) -> NotFound:
 
 
 def _difference(existing: Mapping[str, Any], wanted: Mapping[str, Any]) -> Object:
-    """Return what RFC 7396 merges into the one to make the other's fields so; None removes."""
+    """Return the RFC 7396 patch that gives the one the other's fields; None removes a field."""
     difference: Object = {}
     for name, value in wanted.items():
         before = existing.get(name)

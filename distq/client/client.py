@@ -44,8 +44,8 @@ class Client(RawClient):
     """One cluster's objects, by the kubeconfig or the pod's service account; connects when used.
 
     Resources are texts as ``"apps/v1/Deployment"`` or ``"v1/Pod"``, keys are ``"namespace/name"``, or
-    ``"name"`` for cluster-scoped ones. Every call raises ApiError or one of its kinds, with status 0 when
-    no answer came within ``timeout`` seconds, and ConfigError for what cannot work at all.
+    ``"name"`` for cluster-scoped ones. Every call raises ApiError or one of its kinds, with status 0 when no
+    answer came within ``timeout`` seconds, and ConfigError for arguments that cannot work.
 
     :param str | os.PathLike[str] | None kubeconfig: The path of a kubeconfig. Default: None, KUBECONFIG's
         files, else ``~/.kube/config``, else the pod's service account, as kubectl chooses.
@@ -222,11 +222,11 @@ class Client(RawClient):
     def create_or_update(
         self, obj: Object, change: Change, *, lister: CachedReader | None = None
     ) -> tuple[Object, Written]:
-        """Let ``change`` change what is there, or ``obj`` where nothing is, in place; write what differs.
+        """Let ``change`` change the stored object in place, or else ``obj``; write differences.
 
-        Returns the object as stored, and what became of it. Of what is there ``obj`` is only the name.
-        Repeated as ``modify`` is; with a ``lister``, as there, an object that its cache lacks is created
-        without a read. Source: controller-runtime controllerutil.CreateOrUpdate.
+        Returns the object as stored, and created, updated or unchanged. Of a stored object ``obj`` gives only
+        the name. Repeated as ``modify`` is; with a ``lister``, as there, an object that its cache lacks is
+        created without a read. Source: controller-runtime controllerutil.CreateOrUpdate.
         """
         return changes.create_or_update(self, obj, change, lister=lister)
 
@@ -253,12 +253,12 @@ class Client(RawClient):
         type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002  the field's name
         field_path: str = "",
     ) -> None:
-        """Record what happened to an object, or to a part of it; ``kubectl describe`` shows it.
+        """Record an event about an object, or a part of it; ``kubectl describe`` shows it.
 
         ``reason`` is one word in CamelCase. It returns at once and raises nothing: a thread sends the events
-        in their order, counts equal ones, merges similar ones, and drops what the API server refuses, which
-        is logged and counted. A function in place of the object finds it when the event is sent; None is no
-        event. Source: client-go tools/record.
+        in their order, counts equal ones, merges similar ones, and drops those that the API server refuses,
+        which it logs and counts. A function in place of the object finds it when the event is sent; None is
+        no event. Source: client-go tools/record.
         """
         self._recorder.record(about, reason, message, type=type, field_path=field_path)
 
@@ -267,7 +267,7 @@ class Client(RawClient):
         return not self._recorder.flush(in_seconds(timeout))
 
     def cluster_id(self) -> str:
-        """Return what distinguishes this cluster from all others, also after it moved.
+        """Return an identifier of this cluster, also after it moved, that no other has.
 
         The uid of the namespace kube-system; where that may not be read, a hash of server and authority.
         """
@@ -328,7 +328,7 @@ class Client(RawClient):
                 return
 
     def _ask(self, method: str, path: str, kind: Resource, **options: Any) -> Object:
-        """Send a request about a resource: all that is read or written of objects comes this way.
+        """Send a request about a resource: all reads and writes of objects come this way.
 
         Where the resource is gone, discovery is asked again next time.
         """

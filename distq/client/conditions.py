@@ -1,4 +1,4 @@
-"""The conditions in an object's status: what it is, since when, and why (apimachinery ``api/meta``)."""
+"""The conditions in an object's status: its states, since when, and why (apimachinery ``api/meta``)."""
 
 import contextlib
 import copy
@@ -36,7 +36,7 @@ def set_condition(
     ``status`` is True, False, None for unknown, or its text; ``reason`` one word in CamelCase. The transition
     time, now unless given, changes with the status alone. ``observedGeneration`` is the object's generation;
     a condition that has none gets it with its next change alone, as some kinds (ReplicaSet, Deployment) keep
-    none. ``Client.patch_status`` then compares with what was there before. ConfigError for a status or reason
+    none. ``Client.patch_status`` then compares with the status before. ConfigError for a status or reason
     that Kubernetes refuses. Source: meta.SetStatusCondition.
     """
     text = _STATUSES.get(status, status) if status is None or isinstance(status, bool) else status
@@ -66,7 +66,7 @@ def set_condition(
 def remove_condition(obj: Object, type: str) -> bool:  # noqa: A002  the field's name
     """Remove the condition of this type from the object's status, in place; return whether there was one.
 
-    ``Client.patch_status`` then compares with what was there before. Source: meta.RemoveStatusCondition.
+    ``Client.patch_status`` then compares with the status before. Source: meta.RemoveStatusCondition.
     """
     conditions = _conditions(obj)
     kept = [each for each in conditions if each.get("type") != type]
@@ -78,19 +78,19 @@ def remove_condition(obj: Object, type: str) -> bool:  # noqa: A002  the field's
 
 
 def _contains(existing: Object, wanted: Object) -> bool:
-    """Return whether a condition has all that is wanted, but for what some kinds do not keep."""
+    """Return whether a condition has all wanted fields, except those that some kinds do not keep."""
     unkept = {"message": "", "observedGeneration": wanted.get("observedGeneration")}
     return {**unkept, **existing}.items() >= wanted.items()
 
 
 def _remember(obj: Object) -> None:
-    """Let the status know what was read, so that what is changed in it after this is seen."""
+    """Let the status remember its state as read, so that later changes of it are seen."""
     if not isinstance(obj["status"], ChangedStatus):
         _put(obj)
 
 
 def _put(obj: Object, conditions: list[Object] | None = None) -> None:
-    """Give the object a status that knows what was read, with these conditions, if given."""
+    """Give the object a status that remembers its state as read, with these conditions, if given."""
     _let_yaml_write()
     changed = ChangedStatus(obj.get("status") or {})
     if conditions is not None:
@@ -100,9 +100,9 @@ def _put(obj: Object, conditions: list[Object] | None = None) -> None:
 
 
 class ChangedStatus(dict[str, Any]):
-    """A status that was changed in place, and what it was before: that has to live as long as the status.
+    """A status that was changed in place, and its state before, which has to live as long as the status.
 
-    To json, yaml and all that compares it is a plain dict.
+    json, yaml and comparisons take it as a plain dict.
     """
 
     as_read: Object

@@ -1,4 +1,4 @@
-"""What becomes of an event before it is sent: counted with equal ones, merged with similar ones, or left out.
+"""Correlates an event before it is sent: counts equal ones, merges similar ones, or leaves it out.
 
 Events are equal with the same text about the same object, and similar where only their messages differ.
 Source, with all numbers: client-go tools/record EventCorrelator.
@@ -18,13 +18,13 @@ SIMILAR_FOR = 600.0
 """Seconds after which a similar event begins anew."""
 
 BURST = 25
-"""How many events there may be at once about one object."""
+"""Events that may be sent at once about one object."""
 
 REFILL = 300.0
-"""Seconds after which there may be one more."""
+"""Seconds after which one more may be sent."""
 
 REMEMBERED = 4096
-"""How many objects and events are remembered, those that came last."""
+"""Objects and events that are remembered: those that came last."""
 
 MERGED = "(combined from similar events): "
 
@@ -33,14 +33,14 @@ _Key = tuple[Any, ...]
 
 
 class Correlated(NamedTuple):
-    """What is to be sent; with a ``patch`` the event exists, and is counted by it."""
+    """An event to send; with a ``patch`` the event exists, and the patch counts it."""
 
     event: Object
     patch: Object | None
 
 
 class _Remembered(OrderedDict[_Key, _Value]):
-    """What was used last, by key; the rest is forgotten."""
+    """The values used last, by key; older ones are forgotten."""
 
     def keep(self, key: _Key, value: _Value) -> None:
         """Remember the value, as the newest."""
@@ -68,14 +68,14 @@ class _Sent(NamedTuple):
 
 @dataclass
 class _Bucket:
-    """How many events there may be about an object."""
+    """The number of events that may be sent about an object."""
 
     tokens: float
     filled: float
 
 
 class EventCorrelator:
-    """Remembers what was recorded, to decide what is sent of an event. One thread at a time."""
+    """Remembers recorded events, to decide how to send the next one. One thread at a time."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -84,7 +84,7 @@ class EventCorrelator:
         self._buckets: _Remembered[_Bucket] = _Remembered()
 
     def correlate(self, event: Object) -> Correlated | None:
-        """Return what is to be sent of an event; None where there were too many about its object."""
+        """Return the event to send, or its patch; None where there were too many about its object."""
         merged, key = self._merge(event)
         counted = self._count(merged, key)
         return counted if self._has_token(event) else None

@@ -38,7 +38,7 @@ class Cluster:
 
 
 def import_package() -> None:
-    """Import the package ``kubernetes`` now and not at the first use, as a program may want that needs it."""
+    """Import the package ``kubernetes`` now and not at the first use, for a program that needs it."""
     import kubernetes.config  # noqa: F401
 
 
@@ -146,7 +146,7 @@ def _check_server(path: str, server: str) -> None:
 
 
 def _chosen_context(merged: Any, context: str | None) -> tuple[Any, str | None]:
-    """Return the context and its exec plugin, of which the package only logs what went wrong."""
+    """Return the context and its exec plugin, whose errors the package only logs."""
     chosen = merged["contexts"].get_with_name(context or merged["current-context"])["context"]
     name = chosen.safe_get("user")
     entry = merged["users"].get_with_name(name, safe=True) if name else None

@@ -1,4 +1,4 @@
-"""What a deletion is asked to spare, to take along and to wait for."""
+"""The options of a deletion: its preconditions, the dependents, and the grace period."""
 
 from datetime import timedelta
 from typing import Literal, get_args
@@ -8,7 +8,7 @@ from distq.errors import ConfigError
 from distq.seconds import in_seconds
 
 Propagation = Literal["Background", "Foreground", "Orphan"]
-"""What becomes of dependents: deleted after the object, deleted before it, left alone."""
+"""The treatment of dependents: deleted after the object, deleted before it, left alone."""
 
 
 def delete_options(
@@ -17,7 +17,7 @@ def delete_options(
     propagation: Propagation,
     grace_period: int | timedelta | None,
 ) -> Object:
-    """Return a DeleteOptions; ConfigError for what it cannot express."""
+    """Return a DeleteOptions; ConfigError for arguments that it cannot express."""
     if propagation not in get_args(Propagation):
         choices = ", ".join(get_args(Propagation))
         raise ConfigError(f"bad propagation {propagation!r:.80}. Give one of {choices}.")

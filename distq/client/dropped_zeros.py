@@ -1,9 +1,9 @@
-"""The zeros that an API server does not keep: what is 0, false or empty is often left out of what is stored.
+"""The zeros that an API server does not keep: it often leaves out values that are 0, false or empty.
 
-Go's ``omitempty`` drops them by the type of the field, which no schema has. So a server's answers teach it:
-a zero that was sent, and is absent from what was stored, is no difference from then on. A zero in the place
-of another value always is one, also where it was dropped before. What is remembered are names of fields, so
-no more than a schema has.
+Go's ``omitempty`` drops them by the type of the field, which no schema has. So a server's answers teach it: a
+zero that was sent, and is absent from the stored object, is no difference from then on. A zero in the place
+of another value always is one, also where it was dropped before. Only names of fields are remembered, at most
+those of the schema.
 """
 
 from collections.abc import Iterator, Mapping
@@ -22,11 +22,11 @@ class DroppedZeros:
         self._paths: set[tuple[str, Path]] = set()
 
     def learn(self, resource: str, sent: Any, stored: Any) -> None:
-        """Remember the zeros that were sent and are not in what was stored."""
+        """Remember the zeros that were sent and are not in the stored object."""
         self._paths.update((resource, path) for path in _missing_zeros(sent, stored))
 
     def without(self, resource: str, wanted: Any, before: Any, path: Path = ()) -> Any:
-        """Return what is wanted without zeros that the server would drop, where nothing was before."""
+        """Return the wanted value without zeros that the server would drop, where none was before."""
         if isinstance(wanted, Mapping) and isinstance(before, Mapping):
             return {
                 name: self.without(resource, value, before.get(name), (*path, name))

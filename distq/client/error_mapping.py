@@ -88,7 +88,7 @@ def _remedy(status: int, cause: str, answer: Mapping[str, Any], origin: str) -> 
 
 
 def _missing_right(cause: str) -> str:
-    """Return what grants what was denied: a rule of RBAC on one line, and where to add it."""
+    """Return the remedy for a denial: a rule of RBAC on one line, and where to add it."""
     if (denied := _DENIED.search(cause)) is None:
         return "Change it, or what refuses it: this is no matter of RBAC."  # an admission, a quota, a proxy
     verbs = f'verbs: ["{denied["verb"]}"]'

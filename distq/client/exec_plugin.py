@@ -1,7 +1,7 @@
 """Runs a kubeconfig's exec plugin for so long and no longer; the ``kubernetes`` package would wait for ever.
 
-The package runs this file instead of the plugin, and the file runs the plugin. What a plugin starts goes with
-it, so that nothing holds the pipes on which the package waits.
+The package runs this file instead of the plugin, and the file runs the plugin. The processes that a plugin
+starts end with it, so that none holds the pipes on which the package waits.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ def bound_plugins(users: list[Any]) -> None:
     for place, node in enumerate(users):
         plugin = ((node.value or {}).get("user") or {}).get("exec")
         if isinstance(plugin, dict) and "command" in plugin:
-            bounded = copy.deepcopy(node.value)  # the package writes what is changed back to the file
+            bounded = copy.deepcopy(node.value)  # the package writes changes back to the file
             seconds = INTERACTIVE_TIMEOUT if sys.stdout is not None and sys.stdout.isatty() else TIMEOUT
             ours = ["-I", "-S", __file__, str(seconds), plugin["command"], *(plugin.get("args") or ())]
             bounded["user"]["exec"] |= {"command": sys.executable, "args": ours}

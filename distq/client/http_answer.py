@@ -17,7 +17,7 @@ from typing import TypeVar
 import urllib3
 
 PIECE = 1 << 14
-"""Bytes that are received at once: a TLS record has no more."""
+"""Bytes that are received at once: a TLS record has at most so many."""
 
 WITHOUT_A_BODY = {204, 304}
 """Statuses of answers that end with their head."""
@@ -42,7 +42,7 @@ _FRAMING = re.compile(
 
 @dataclass(slots=True)
 class PlainAnswer:
-    """A plain answer; its headers are read when somebody asks for them."""
+    """A plain answer; its headers are parsed at each access."""
 
     status: int
     data: bytes
@@ -65,11 +65,11 @@ class PlainAnswer:
 
 
 class AnswerTooLarge(Exception):
-    """An answer has more bytes than were asked for; what had come of it is thrown away."""
+    """An answer has more bytes than the limit; the bytes received are thrown away."""
 
 
 Receive = Callable[[], bytes]
-"""Returns what comes next, at least one byte."""
+"""Returns the next bytes, at least one."""
 
 Response = PlainAnswer | urllib3.BaseHTTPResponse
 """A whole answer."""
@@ -88,7 +88,7 @@ class Chunks:
         self._receive = receive
         self._max_bytes = max_bytes
         self.rest = b""
-        """What came after the body, once its end was read."""
+        """The bytes after the body, once its end was read."""
 
     def __iter__(self) -> Iterator[bytes]:
         data, receive = self._begins, self._receive
@@ -104,7 +104,7 @@ class Chunks:
                 self.rest = _after_trailers(data[begins - 2 :], receive)
                 return
             ends = begins + length + 2
-            if ends <= len(data):  # as most: what follows is not copied for each of them
+            if ends <= len(data):  # as most: the rest is not copied for each of them
                 chunk, begins = data[begins:ends], ends
             else:
                 chunk, data = _part(data[begins:], length + 2, receive)
@@ -117,7 +117,7 @@ class Chunks:
 def plain_answer(
     received: bytes, sock: socket.socket, deadline: float, max_bytes: float = math.inf
 ) -> tuple[PlainAnswer | None, bool]:
-    """Return the answer that begins with what was received, and whether nothing came after it.
+    """Return the answer that begins with the bytes received, and whether nothing came after it.
 
     ``deadline``, of the monotonic clock, bounds the rest.
     An answer that is not plain, or whose head has not come at once, is None, and nothing of it is read.
@@ -148,7 +148,7 @@ def plain_answer(
 def read_whole(response: urllib3.BaseHTTPResponse, max_bytes: float) -> PlainAnswer:
     """Return the same answer with all of its body, which was not read yet.
 
-    Raises AnswerTooLarge as ``plain_answer``, and what urllib3 raises.
+    Raises AnswerTooLarge as ``plain_answer`` does, and urllib3's errors.
     """
     parts: list[bytes] = []
     size = 0
@@ -166,7 +166,7 @@ def read_whole(response: urllib3.BaseHTTPResponse, max_bytes: float) -> PlainAns
 
 
 def receive_some(sock: socket.socket, deadline: float | None) -> bytes:
-    """Return what comes next, at least one byte; raise IncompleteRead where nothing more comes."""
+    """Return the next bytes, at least one; raise IncompleteRead at the end of the stream."""
     set_time_left(sock, deadline)
     part = sock.recv(PIECE)
     if not part:
@@ -202,7 +202,7 @@ def _plain_length(lines: bytes) -> int | None:
 
 
 def _part(data: bytes, length: int, receive: Receive) -> tuple[bytes, bytes]:
-    """Return so many bytes, and what came after them."""
+    """Return so many bytes, and the bytes after them."""
     if len(data) >= length:
         return data[:length], data[length:]
     parts = [data]
@@ -214,14 +214,14 @@ def _part(data: bytes, length: int, receive: Receive) -> tuple[bytes, bytes]:
 
 
 def _more_of_line(begun: bytes, receive: Receive) -> bytes:
-    """Return the line with what comes next; raise HTTPException where it has come whole, or is endless."""
+    """Return the line with the next bytes; raise HTTPException where it is whole already, or endless."""
     if b"\n" in begun or len(begun) > LONGEST_LINE:
         raise http.client.HTTPException(f"a bad line between chunks: {begun[:80]!r}")
     return begun + receive()
 
 
 def _after_trailers(data: bytes, receive: Receive) -> bytes:
-    """Return what comes after the empty line that ends a body in chunks."""
+    """Return the bytes after the empty line that ends a body in chunks."""
     while (end := data.find(b"\r\n\r\n")) < 0:
         if len(data) > LONGEST_LINE:
             raise http.client.HTTPException("headers without an end after the last chunk")

@@ -40,7 +40,7 @@ _WITH_A_BODY = {"PATCH", "POST", "PUT"}
 
 
 class _Received(io.RawIOBase):
-    """The bytes of one answer: what was received already, and then what its socket receives until a deadline.
+    """The bytes of one answer: those received already, then those that its socket receives in time.
 
     The deadline is of the monotonic clock. A timeout of the socket bounds each read alone: a server that
     sends a byte now and then outlives it.
@@ -53,7 +53,7 @@ class _Received(io.RawIOBase):
         self.deadline = deadline
 
     def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002  as a socket's
-        """Return what reads it."""
+        """Return the reader of the answer."""
         return io.BufferedReader(self)
 
     def readable(self) -> bool:
@@ -68,7 +68,7 @@ class _Received(io.RawIOBase):
         return self._rest.readinto(buffer)
 
     def receive(self) -> bytes:
-        """Return what the socket receives next, which is past what was received already."""
+        """Return the next bytes of the socket, which follow those received already."""
         return receive_some(self._sock, self.deadline)
 
     def close(self) -> None:
@@ -80,7 +80,7 @@ class _Head(http.client.HTTPResponse):
     """An answer whose head is read by ``begin``, and whose body ``http.client`` reads."""
 
     def begin(self) -> None:
-        """Read the head; raise HTTPException for what is none."""
+        """Read the head; raise HTTPException for a bad one."""
         for _ in range(_MOST_HEADS):
             version, self.status, reason = self._read_status()  # type: ignore[attr-defined]  # as urllib3 does
             if version not in {"HTTP/1.0", "HTTP/1.1"} or self.status == http.HTTPStatus.SWITCHING_PROTOCOLS:
@@ -146,12 +146,12 @@ class UnreadAnswer(urllib3.HTTPResponse):
         self._head = head
 
     def chunks(self) -> Iterator[bytes]:
-        """Yield the chunks of the body, each as soon as it is there; raise what ``stream`` raises."""
+        """Yield the chunks of the body, each as soon as it is there; raise the errors of ``stream``."""
         if "content-encoding" in self.headers:  # by a proxy, since it was not asked for
             yield from self.stream(decode_content=True)
             return
         with self._error_catcher():  # which gives the connection back, or closes it
-            # what has come with the head lies in its buffer
+            # its buffer has the bytes that came with the head
             chunks = Chunks(self._head.fp.read1(PIECE), self._received.receive)
             yield from chunks
             if chunks.rest and self._connection:  # it is no answer to any request
@@ -221,14 +221,14 @@ class Exchange(HTTPConnection):
         if answer is None:
             response = self._response(_Received(sock, deadline, begins))
             return response if max_bytes == math.inf else self.read_whole(response, deadline, max_bytes)
-        if not ends:  # what follows is no answer to any request
+        if not ends:  # the next bytes are no answer to any request
             self.close()
         return answer
 
     def read_whole(self, response: urllib3.BaseHTTPResponse, deadline: float, max_bytes: float) -> Response:
         """Return this connection's last answer with all of its body, which was not read yet.
 
-        Raises AnswerTooLarge, and what urllib3 raises.
+        Raises AnswerTooLarge, and urllib3's errors.
         """
         self._received.deadline = deadline
         return read_whole(response, max_bytes)

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT = 5.0
 
 _PLAIN_TARGET = re.compile(r"/[\w/.~%?&=+,:;@!$'()*-]*", re.ASCII)
-"""What urllib3 would not encode."""
+"""Paths that urllib3 would not encode."""
 
 
 @functools.cache
 def lean(pool: type[HTTPConnectionPool]) -> "type[LeanPool]":
-    """Return the class of a pool, whatever makes and secures its connections, with exchanges as here."""
+    """Return the class of a pool with exchanges as here, over any class of connections."""
     connection = pool.ConnectionCls
     lean_connection = type(f"Lean{connection.__name__}", (Exchange, connection), {})
     return type(f"Lean{pool.__name__}", (LeanPool, pool), {"ConnectionCls": lean_connection})
@@ -55,10 +55,9 @@ class LeanPool(HTTPConnectionPool):
         timeout: float,
         max_bytes: float,
     ) -> Response:
-        """Send a request, and return its answer; raise what ``urlopen`` raises without retries.
+        """Send a request, and return its answer; raise as ``urlopen`` does without retries.
 
-        AnswerTooLarge for more than ``max_bytes``. New connections, and those through a proxy, are urllib3's
-        matter.
+        AnswerTooLarge for more than ``max_bytes``. urllib3 makes new connections, and those through a proxy.
         """
         if self.proxy is None and _PLAIN_TARGET.fullmatch(url):
             connection = self._get_conn()

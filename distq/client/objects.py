@@ -27,7 +27,7 @@ def key_of(obj: Object) -> str:
 def reference(obj: Object) -> Object:
     """Return an ObjectReference, as an event's ``involvedObject`` or a volume's ``claimRef`` holds one.
 
-    With apiVersion, kind, and of namespace, name, uid and resourceVersion what the object has.
+    With apiVersion, kind, and those of namespace, name, uid and resourceVersion that the object has.
     Source: client-go tools/reference GetReference.
     """
     resource_text(obj), key_of(obj)
@@ -37,7 +37,7 @@ def reference(obj: Object) -> Object:
 
 
 def resource_text(obj: Object) -> str:
-    """Return what ``resolve`` takes for this object, e.g. ``apps/v1/Deployment``."""
+    """Return the resource of this object as ``resolve`` takes it, e.g. ``apps/v1/Deployment``."""
     api_version, kind = obj.get("apiVersion"), obj.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         raise ConfigError(f"bad object {title(obj)}: no apiVersion or kind. Set both.")
@@ -53,9 +53,9 @@ def title(obj: Object) -> str:
 
 
 def encode(content: Any, *, sort: bool = False) -> bytes:
-    """Return the JSON of an object or a part of one; ConfigError for what JSON does not have.
+    """Return the JSON of an object or a part of one; ConfigError for values that JSON does not have.
 
-    ``sort`` orders the fields, so that what means the same is the same.
+    ``sort`` orders the fields, so that equal objects have equal texts.
     """
     try:
         return msgspec.json.encode(content, order="deterministic" if sort else None)

@@ -1,4 +1,4 @@
-"""What goes on failing, in one voice: at once, then at growing intervals, until it works again."""
+"""Reports a failure that repeats in one voice: at once, then at growing intervals, until it is over."""
 
 import logging
 import time
@@ -12,9 +12,9 @@ FIRST_INTERVAL, LONGEST_INTERVAL = 10.0, 300.0
 
 
 class Outage:
-    """Reports what an API server, or another store, refuses or does not answer; ``name`` is what needs it.
+    """Reports refusals and silence of an API server, or another store; ``name`` is the part that needs it.
 
-    Every report has the failure, since when, that it is tried again, and what would help. A failure of
+    Every report has the failure, its begin, that it is tried again, and a remedy. A failure of
     another kind than those before is reported at once. One thread at a time.
     """
 

@@ -1,7 +1,7 @@
 """Requests to the API server as bytes: the way of lists, watches and leases.
 
 On the ``kubernetes`` package's pool and credentials, without its models:
-decoding into them costs more than all else that a controller does.
+decoding into them costs more than all other work of a controller.
 """
 
 import contextlib
@@ -132,7 +132,7 @@ class RawClient:
         return WatchResponse(response, lambda error: transport.no_answer(f"GET {path}", error))
 
     def api_client(self) -> "ApiClient":
-        """Return what the typed API of the ``kubernetes`` package takes: ``CoreV1Api(client.api_client())``.
+        """Return an ApiClient for the typed API of ``kubernetes``: ``CoreV1Api(client.api_client())``.
 
         Its requests take this client's way: server, TLS and credentials as they are when a call is made, in
         another sandbox, too. An answer that refuses is the package's ApiException; ApiError (status 0) when
@@ -245,7 +245,7 @@ class WatchResponse:
             raise ProtocolError("the stream ended within a line")
 
     def _chunks(self) -> Iterator[bytes]:
-        """Yield what arrives at once; unchunked, only ``read1`` does not wait for more."""
+        """Yield bytes as they arrive; for a body without chunks only ``read1`` does not wait for more."""
         if self._response.chunked:
             return self._response.chunks()
         return iter(lambda: self._response.read1(_READ_SIZE), b"")

@@ -15,7 +15,7 @@ About = Object | Callable[[], Object | None]
 
 @dataclass(frozen=True, eq=False)
 class RecordedEvent:
-    """What was recorded, and when; ``find`` returns the reference to its object, None where that is gone."""
+    """An event, and its time; ``find`` returns the reference to its object, None where that is gone."""
 
     find: Callable[[], Object | None]
     what: Object
@@ -42,7 +42,7 @@ class RecordedEvent:
 
 
 def finder_of(about: About, field_path: str) -> Callable[[], Object | None]:
-    """Return what finds the reference to an object: now, or when the event is sent."""
+    """Return a function that returns the reference to an object, found now, or when the event is sent."""
     if not callable(about):
         found_now = _reference(about, field_path)
         return lambda: found_now

@@ -1,6 +1,6 @@
 """Events about objects, recorded beside the work: a thread sends them, and nothing of it reaches the caller.
 
-What is not sent is counted and logged: no caller waits for it, so nothing may vanish in silence.
+Events that are not sent are counted and logged: no caller waits for them, so none may vanish in silence.
 Source: client-go tools/record EventBroadcaster and EventRecorder.
 """
 
@@ -25,7 +25,7 @@ from distq.metrics import EVENTS_DROPPED, MetricsProvider
 from distq.safe_providers import SafeMetrics, safe_metrics
 
 MOST_WAITING = 1000
-"""How many events wait to be sent; what comes then is dropped."""
+"""Events that may wait to be sent; further ones are dropped."""
 
 TRIES = 12
 """How often an event is sent that gets no answer."""
@@ -34,7 +34,7 @@ RETRY_DELAY = 10.0
 """Seconds between two tries; the first time it is any part of it."""
 
 _EXIT_TIME = 1.0
-"""Seconds that a program waits at its end for what it recorded."""
+"""Seconds that a program waits at its end for its recorded events."""
 
 LOGGED_EVERY = 300.0
 """Seconds between two messages about dropped events of a kind; the later one has their number."""
@@ -47,7 +47,7 @@ _providers: list[SafeMetrics] = []
 
 
 def count_with(metrics: MetricsProvider) -> Callable[[], None]:
-    """Count to this provider what events are dropped, until the function that is returned was called."""
+    """Count dropped events with this provider, until the returned function is called."""
     provider = safe_metrics(metrics)
     for how in HOW:
         provider.count(EVENTS_DROPPED, (how,), 0)
@@ -80,11 +80,11 @@ class EventDrops:
 
 
 class EventSink(Protocol):
-    """Where events go to: a Client."""
+    """The destination of events: a Client."""
 
     @property
     def server(self) -> str:
-        """Return which cluster it is."""
+        """Return the URL of its API server."""
 
     def create(self, obj: Object) -> Object:
         """Store an event."""
@@ -108,11 +108,11 @@ class EventRecorder:
         _recorders.add(self)
 
     def begin(self) -> None:
-        """Start from nothing; in the child of a fork, too, since what the parent recorded is the parent's."""
+        """Start from nothing; in the child of a fork, too: the parent sends its own events."""
         self._lock = threading.RLock()  # a Condition's own ``with`` may be interrupted when it has the lock
         self._changed = threading.Condition(self._lock)
         self._waiting: deque[RecordedEvent] = deque()
-        """What is not sent yet; the first is on its way."""
+        """The events that are not sent yet; the first is on its way."""
         self._thread: threading.Thread | None = None
         self._in_haste = False
         self._last_name = 0
@@ -120,11 +120,11 @@ class EventRecorder:
         self._drops = EventDrops(self._clock)
 
     def record(self, about: About, reason: str, message: str, *, type: str, field_path: str = "") -> None:  # noqa: A002  the field's name
-        """Let an event be sent; return at once. What cannot be sent is counted, and logged."""
+        """Queue an event; return at once. One that cannot be sent is counted, and logged."""
         try:
             find = finder_of(about, field_path)
             what = content_of(reason, message, type)
-        except Exception as error:  # noqa: BLE001 - whatever was given, the work goes on
+        except Exception as error:  # noqa: BLE001 - the caller's work goes on
             self._drops.add("invalid", str(error), logging.WARNING)
             return
         with self._lock:
@@ -145,7 +145,7 @@ class EventRecorder:
             return len(self._waiting)
 
     def discard(self) -> None:
-        """Forget what is not sent yet."""
+        """Forget the events that are not sent yet."""
         with self._lock:
             self._waiting.clear()
             self._changed.notify_all()
@@ -155,7 +155,7 @@ class EventRecorder:
     def _start(self) -> None:
         if self._thread is None:
             thread = threading.Thread(target=self._send_all, name="distq-events", daemon=True)
-            with suppress(RuntimeError):  # no more threads now; the next event tries again
+            with suppress(RuntimeError):  # no thread to be had; the next event tries again
                 thread.start()
                 self._thread = thread
 
@@ -163,7 +163,7 @@ class EventRecorder:
         while (recorded := self._next()) is not None:
             try:
                 self._send(recorded)
-            except BaseException as error:  # noqa: BLE001 - what finds an object may raise anything
+            except BaseException as error:  # noqa: BLE001 - the caller's function may raise anything
                 self._drops.add("refused", f"{type(error).__name__}: {error}", logging.WARNING)
             with self._lock:
                 if self._is_next(recorded):
@@ -199,7 +199,7 @@ class EventRecorder:
                 return
 
     def _correlate(self, recorded: RecordedEvent) -> Correlated | None:
-        """Return what is to be sent, if anything; in another cluster nothing is like anything before."""
+        """Return the event to send, if any; in another cluster no event is like one before."""
         if (about := recorded.find()) is None:
             return None  # its events have no readers
         if self._server != self._sink.server:
@@ -222,7 +222,7 @@ class EventRecorder:
         level = logging.WARNING
         causes = causes_of(error.answer)
         if error.status == 409 or any(each.reason == "NamespaceTerminating" for each in causes):
-            level = logging.DEBUG  # no loss: it exists already, or what it is about soon does not
+            level = logging.DEBUG  # no loss: it exists already, or its object soon does not
         elif error.status == 403:
             level = logging.INFO  # without the right to record events all else works
         self._drops.add("refused" if error.status else "unanswered", str(error), level)
@@ -244,7 +244,7 @@ def _delay_after(error: ApiError, number: int) -> float | None:
 
 
 _recorders: "weakref.WeakSet[EventRecorder]" = weakref.WeakSet()
-"""All of the process: Clients are made where they are needed, and it is a Manager that ends the work."""
+"""All of the process: Clients are made anywhere, and a Manager ends the work."""
 
 
 def flush(seconds: float) -> int:

@@ -23,7 +23,7 @@ _ALIKE = 0.8
 """How alike two kinds must be for one to be meant by the other; see ``distq.mistakes.closest``."""
 
 _PLAIN_NAME = re.compile("[a-z0-9][a-z0-9.-]*")
-"""What is the same in a path; nearly all names are."""
+"""Names that are the same in a path, as nearly all are."""
 
 _MOST_QUESTIONS = 60
 """API versions that are asked for a kind that is not where it was expected; a new cluster has about 25."""
@@ -124,7 +124,7 @@ class Discovery:
             self._known.pop(str(resource), None)
 
     def _remedy(self, text: str, served: Sequence[Resource]) -> str:
-        """Return what helps where a text is not served; ``served`` are the resources of its API version."""
+        """Return the remedy for a text that is not served; ``served`` are resources of its API version."""
         kind = parse_resource(text)[1].lower()
         if meant := [one for one in served if one.is_called(kind)]:
             return f"Give its kind: {meant[0]}."

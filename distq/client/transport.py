@@ -71,7 +71,7 @@ class Transport:
         query: Mapping[str, str] | None = None,
         **options: Any,
     ) -> AnyResponse:
-        """Send a request by a method of LeanPool, and return its answer, whatever its status.
+        """Send a request by a method of LeanPool, and return its answer, of any status.
 
         A GET whose connection broke before it had its answer is sent once more.
         """
@@ -98,9 +98,9 @@ class Transport:
         return no_answer(what, error, self._host or self.server, self.origin)
 
     def _new_pool(self) -> LeanPool:
-        """Return what the package would reach the server by: with its TLS, and through its proxy.
+        """Return a pool that reaches the server with the package's TLS, and through its proxy.
 
-        It is left as it is while it is used, and closes its connections when it is not used any more.
+        It does not change while it is used, and closes its connections when it is no longer used.
         """
         from kubernetes.client import ApiClient
 
@@ -183,7 +183,7 @@ def _warn_of_no_check(server: str, origin: str) -> None:
 
 
 def _socket_options() -> list[tuple[int, int, int]]:
-    """Return what finds a dead peer within 20 s also on a watch that nothing is sent on."""
+    """Return socket options that detect a dead peer within 20 s, also on a watch without traffic."""
     options = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
     wanted = {"TCP_KEEPIDLE": 15, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
     for name, value in wanted.items():

@@ -23,10 +23,10 @@ _ENDLESS = {"watch", "follow"}
 
 
 def api_client(connected: Callable[[], Transport], send: Send, timeout: float) -> "ApiClient":
-    """Return an ApiClient that sends by ``send``, and else knows what the transport of the moment knows."""
+    """Return an ApiClient that sends by ``send``, with the configuration of the current transport."""
     from kubernetes.client import ApiClient, Configuration
 
-    client = ApiClient(Configuration())  # what it holds is replaced at once; the default might be another's
+    client = ApiClient(Configuration())  # its parts are replaced at once; the default might be another's
     client.configuration = _CurrentConfiguration(connected)
     client.rest_client.pool_manager = _ClientRequests(connected, send, timeout)
     return client
@@ -51,7 +51,7 @@ class _ClientRequests:
         self._timeout = timeout
 
     def request(self, method: str, url: str, **options: Any) -> urllib3.BaseHTTPResponse:
-        """Send what the package asks for to the Client's server, with its credentials."""
+        """Send the package's request to the Client's server, with its credentials."""
         server = self._connected().server
         if not url.startswith(f"{server}/"):
             raise ConfigError(f"cannot ask {url}: this is an ApiClient of {server}. Leave out _host.")

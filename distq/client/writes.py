@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Write(NamedTuple):
-    """A write that was answered: its Client, what it changed, the object as stored; None after a deletion.
+    """A write that was answered: its Client, resource and key, the object as stored; None after deletion.
 
     ``answer`` is the object's JSON, as it came.
     """
@@ -49,7 +49,7 @@ def written(client: "Client", resource: Resource, obj: Object, answer: bytes) ->
 
 
 def deleted(client: "Client", resource: Resource, key: str, obj: Object, answer: bytes) -> None:
-    """Publish a deletion; what a finalizer keeps is stored as the API server answered."""
+    """Publish a deletion; an object that a finalizer keeps is stored as the API server answered."""
     _publish(Write(client, resource, key, obj if metadata(obj).get("finalizers") else None, answer))
 
 
