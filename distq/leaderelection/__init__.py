@@ -4,9 +4,9 @@ Promised: while monotonic clocks run at the same speed, of the electors of one l
 most one gets True from ``may_act()`` at a time; a leader that dies is replaced when the lease it stored has
 ended, one that stops as soon as it released; each term has a greater epoch than the terms before.
 
-Not promised: that an act begun by a leader ends in its term. Send the epoch with what must not be overtaken,
-and refuse lower ones where it arrives. An elector that starts just after the Lease was deleted cannot know
-that another process leads: the two overlap for up to a retry period.
+Not promised: that an act begun by a leader ends in its term. Send the epoch with each act that must not be
+overtaken, and let its receiver refuse lower ones. An elector that starts just after the Lease was deleted
+cannot know that another process leads: the two overlap for up to a retry period.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Report to people and callbacks what happens in an election, without ever delaying a renewal."""
+"""Report an election's events to people and callbacks, without ever delaying a renewal."""
 
 import logging
 import threading
@@ -53,7 +53,7 @@ class Announcer:
             self._in_background(self._on_new_leader, holder)
 
     def happened(self, message: str) -> None:
-        """Log what this process did, and record it as an event about the lock."""
+        """Log an action of this process, and record it as an event about the lock."""
         logger.info("%s: %s %s", self._name, self._lock.identity, message)
         self._in_background(self._lock.record_event, f"{self._lock.identity} {message}")
 
@@ -66,4 +66,4 @@ class Announcer:
 
         name = f"distq-election-report-{self._name}"
         thread = threading.Thread(target=call, args=[partial(function, text)], name=name, daemon=True)
-        call(thread.start)  # without another thread to be had there is no reason to lead no more
+        call(thread.start)  # a thread that cannot be started is no reason to stop leading

@@ -15,7 +15,7 @@ JITTER_FACTOR = 1.2
 
 @dataclass(frozen=True, kw_only=True)
 class LeaderElectionConfig:
-    """What to compete for, for how long, and what to call; times are seconds.
+    """The lock, the durations and the callbacks of an election; times are seconds.
 
     Source: client-go tools/leaderelection LeaderElectionConfig.
     """
@@ -48,16 +48,16 @@ class LeaderElectionConfig:
     """How long all wait between tries; followers up to 2.2 times as long."""
 
     release_on_cancel: bool = True
-    """Free the lease at once when it shall stop, so that no follower waits for its end."""
+    """Free the lease at once when ``run`` is to stop, so that no follower waits for its end."""
 
     name: str = ""
-    """The election's name in metrics and in what ``check`` raises; the lock's where empty."""
+    """The election's name in metrics and in errors of ``check``; the lock's where empty."""
 
     metrics: MetricsProvider | None = None
-    """What keeps ``leader_election_master_status`` and ``leader_election_slowpath_total``."""
+    """Receives ``leader_election_master_status`` and ``leader_election_slowpath_total``."""
 
     def __post_init__(self) -> None:
-        """Refuse what client-go's NewLeaderElector refuses, in its order, and what is no number."""
+        """Refuse settings that client-go's NewLeaderElector refuses, in its order, and bad numbers."""
         for name in "lease_duration", "renew_deadline", "retry_period":
             seconds = getattr(self, name)
             if isinstance(seconds, bool) or not isinstance(seconds, int | float):

@@ -4,7 +4,7 @@ A leader renews its record each retry_period. A follower takes over when the rec
 has not changed for the duration that it names, measured on the follower's own
 monotonic clock, so wall clocks may be wrong. The leader gives up earlier
 (renew_deadline), also when it was paused: may_act() looks at the age of the last
-renewal. What acts outside the process must still check the term's epoch.
+renewal. Acts outside the process must still check the term's epoch.
 """
 
 import logging
@@ -33,9 +33,9 @@ class LeaderElector:
     """Compete for a lock, and keep it while leading.
 
     Source: client-go tools/leaderelection LeaderElector. Different: ``on_stopped_leading`` is called only
-    after a term, and before the lease is released; the lease is released only by a leader that shall stop,
-    after ``on_started_leading`` returned; a rival's record ends the term at the next try, not at the
-    deadline; a process that saw a record which is deleted now waits a lease_duration before making another.
+    after a term, and before the lease is released; only a leader that is to stop releases the lease, after
+    ``on_started_leading`` returned; a rival's record ends the term at the next try, not at the deadline; a
+    process that saw a record which is deleted now waits a lease_duration before making another.
     """
 
     def __init__(self, config: LeaderElectionConfig, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -57,8 +57,8 @@ class LeaderElector:
         """Wait for leadership and keep it, until ``stop`` is set or the term ends.
 
         No failure of the lock's store ends it: a follower goes on trying, a leader until its deadline. Raises
-        what ``on_started_leading`` raised, after the term that this ended, and ConfigError where an elector
-        of this process competes with the same lock: both would lead.
+        the error of ``on_started_leading`` after the term that it ended, and ConfigError where an elector of
+        this process competes with the same lock: both would lead.
         """
         with exclusive(self._lock), self._wakeup.set_by(stop), self._announcer.exposing(self.is_leader):
             if self._acquire(stop):
@@ -109,7 +109,7 @@ class LeaderElector:
     # The two halves of run()
 
     def _acquire(self, stop: threading.Event) -> bool:
-        """Compete until this process leads (True) or shall stop (False)."""
+        """Compete until this process leads (True) or is to stop (False)."""
         logger.info("%s: %s wants to lead", self._name, self.identity)
         with self._lock.watch(self._on_record):
             while not stop.is_set():
@@ -153,7 +153,7 @@ class LeaderElector:
             self._wakeup.set()
 
     def _renew(self, stop: threading.Event) -> bool:
-        """Renew until it shall stop (True) or until the lease is lost (False)."""
+        """Renew until it is to stop (True) or until the lease is lost (False)."""
         self._wakeup.clear()  # the watch may have received its own record
         while not self._shall_stop(stop):
             self._wakeup.wait_once(min(self._config.retry_period, self._until_deadline()))
@@ -218,7 +218,7 @@ class LeaderElector:
             raise conflict
         except (LeaseLost, ConfigError):
             raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, a later try may work
+        except Exception as error:  # noqa: BLE001 - a later try may work
             self._announcer.outage.failed(error)
         return False
 
@@ -270,7 +270,7 @@ class LeaderElector:
         left = give_up_at - self._clock.monotonic() if self._term is None else self._until_deadline()
         return max(0.05, min(timeout, left))
 
-    # What is known of the leader
+    # The leader, as observed
 
     def _on_record(self, record: LeaderElectionRecord) -> None:
         """Take a record from the watch; a leader believes only its own reads, since a watch may lag."""
@@ -282,7 +282,7 @@ class LeaderElector:
             self._wakeup.set()
 
     def _observe(self, record: LeaderElectionRecord | None) -> float:
-        """Note what was read, and return for how many seconds another process may still lead.
+        """Note a record that was read, and return for how many seconds another process may still lead.
 
         In one step, since the watch's thread may receive old news right afterwards.
         """
@@ -309,7 +309,7 @@ class LeaderElector:
     # Waiting
 
     def _wait_for_turn(self, stop: threading.Event) -> None:
-        """Wait until it shall stop, the lease ended or was released, or nothing was received for a while."""
+        """Wait until it is to stop, the lease ended or was released, or nothing was received for a while."""
         while True:
             period = self._config.retry_period * (1 + random.random() * JITTER_FACTOR)
             remaining = self._remaining()

@@ -1,8 +1,8 @@
 """Keep the leader's record in an object of the API server, such as a Lease.
 
 Electors of client-go and controller-runtime can compete for the same Lease. Writes carry uid and
-resourceVersion: a PUT without them would create an object that was just deleted. A 409 is answered by a patch
-that asks for nothing but the record to be the one that was seen, so that others may write to the object as
+resourceVersion: a PUT without them would create an object that was just deleted. After a 409 it sends a
+patch, which only requires that the record is the one that was seen; so others may write to the object as
 often as they like.
 """
 
@@ -115,11 +115,11 @@ class ObjectLock(ABC):
             about = self._object | {"apiVersion": self.resource.api_version, "kind": self.resource.kind}
             self._client.event(about, "LeaderElection", message)
 
-    # What a kind of object decides
+    # These differ by the kind of object
 
     @abstractmethod
     def _record_of(self, found: Object) -> LeaderElectionRecord:
-        """Read the record, of any writer; what is absent or null is empty."""
+        """Read the record, of any writer; a field that is absent or null is empty."""
 
     @abstractmethod
     def _with_record(self, found: Object, record: LeaderElectionRecord) -> Object:
@@ -147,7 +147,7 @@ class ObjectLock(ABC):
         return self._remember(self._client.request("PUT", self._path, body=body, timeout=timeout))
 
     def _patch(self, seen: Object, record: LeaderElectionRecord, timeout: float) -> LeaderElectionRecord:
-        """Write the record whatever the object's version, if it is still the one that was seen."""
+        """Write the record at any version of the object, if the record is still the one that was seen."""
         same = {"op": "test", "path": "/metadata/uid", "value": seen["metadata"]["uid"]}
         patch = [same, *self._change(seen, record)]
         try:
@@ -236,7 +236,7 @@ class ObjectWatch:
         while not self._closed.is_set():
             try:
                 self._follow()
-            except Exception as error:  # noqa: BLE001 - whatever ends a watch, the next one may work
+            except Exception as error:  # noqa: BLE001 - after any error the next watch may work
                 if not self._closed.is_set():
                     logger.debug("watch of %s ended: %s", self._name, error)
             self._closed.wait(self._pause * random.uniform(0.5, 1))
@@ -264,4 +264,4 @@ class ObjectWatch:
         # A deletion is no release: the leader may still act until the lease would have expired.
         if event["type"] in {"ADDED", "MODIFIED"} and not self._closed.is_set():
             self._on_object(event["object"])
-        self._pause = FIRST_PAUSE  # not before: what cannot be read comes again with each connection
+        self._pause = FIRST_PAUSE  # not before: a bad object comes again with each connection

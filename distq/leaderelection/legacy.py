@@ -127,7 +127,7 @@ class MultiLock:
     def update(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
         """Replace or create both, first the primary; raise Conflict if one is another by now.
 
-        A first write that is not followed by the second keeps all away for the time of a lease.
+        A first write without the second keeps all processes from leading for the time of a lease.
         """
         found = self._found
         write = self._primary.update if found.primary else self._primary.create

@@ -1,4 +1,4 @@
-"""The leader's record, and what a LeaderElector asks of the place where it is kept.
+"""The leader's record, and the interface of the store that keeps it for a LeaderElector.
 
 A lock stores one record and replaces it only when no other process did meanwhile; the
 election itself, time included, is the elector's.
@@ -34,7 +34,7 @@ class LeaderElectionRecord:
     """When the term began, by the leader's wall clock."""
 
     renew_time: datetime | None = None
-    """When the leader renewed last, by its wall clock; only its changes mean something to others."""
+    """When the leader renewed last, by its wall clock; others use only its changes."""
 
     leader_transitions: int = 0
     """How often the leader changed; starts again when the record is deleted, so it is no fencing token."""
@@ -81,14 +81,14 @@ class Lock(Protocol):
 
 
 MOST_TRANSITIONS = 2**31 - 1
-"""What a Lease can hold; it stays there, since the API server would refuse a greater number."""
+"""The largest number that a Lease can hold; counts stop there, since the API server refuses a greater one."""
 
 
 def record_from(fields: Mapping[str, Any], *, version: str, transitions: str) -> LeaderElectionRecord:
-    """Read a record from its fields as client-go names them, of any writer; what is absent or null is empty.
+    """Read a record from its fields as client-go names them, of any writer; absent and null ones are empty.
 
-    ``transitions`` is the name of the one field that has several. Raises TypeError or ValueError for what is
-    no record.
+    ``transitions`` is the name of the one field that has several. Raises TypeError or ValueError where they
+    are no record.
     """
     holder, duration = fields.get("holderIdentity") or "", float(fields.get("leaseDurationSeconds") or 0)
     if not isinstance(holder, str):

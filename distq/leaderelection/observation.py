@@ -1,4 +1,4 @@
-"""What one process knows of the leader, timed by its own monotonic clock.
+"""One process's view of the leader, timed by its own monotonic clock.
 
 Wall clocks of others play no part: a record counts from the moment it was received.
 """

@@ -8,7 +8,7 @@ from distq.clock import Clock
 
 
 class Wakeup(threading.Event):
-    """Ends an elector's waiting: a record came, the work of its term failed, or it shall stop."""
+    """Ends an elector's waiting: a record came, the work of its term failed, or it is to stop."""
 
     def __init__(self, clock: Clock, name: str) -> None:
         super().__init__()

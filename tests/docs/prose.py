@@ -9,7 +9,15 @@ from collections.abc import Iterator
 
 from tests.docs.pages import PAGES, ROOT
 
-COMMENTED = ("*.py", "controller/**/*.py", "informer/**/*.py", "redisio/**/*.py", "workqueue/**/*.py")
+COMMENTED = (
+    "*.py",
+    "client/**/*.py",
+    "controller/**/*.py",
+    "informer/**/*.py",
+    "leaderelection/**/*.py",
+    "redisio/**/*.py",
+    "workqueue/**/*.py",
+)
 """The modules of the package whose comments and docstrings are checked, as globs; of scripts all are."""
 
 PATTERNS = {
