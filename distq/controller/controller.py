@@ -1,4 +1,4 @@
-"""A reconcile function, the queue that feeds it, and what to watch.
+"""A reconcile function, the queue that feeds it, and the watches that feed the queue.
 
 A Controller only describes: Manager runs it, the informer side in the process that
 leads, the worker side in as many as there are.

@@ -233,8 +233,8 @@ class Manager:
         grace period; a SIGHUP that the program ignores or handles stays its own. It returns within that
         period and two seconds, even if servers do not answer; an ``on_stop`` that hangs may add half a
         second. Raises the error that ended it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where
-        Redis cannot be used at the start, Stalled, ConfigError, ApiError, what ``on_start`` or ``on_stop``
-        raised; else Unsettled where something was left behind.
+        Redis cannot be used at the start, Stalled, ConfigError, ApiError, the error of ``on_start`` or
+        ``on_stop``; else Unsettled where something was left behind.
         """
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
@@ -328,7 +328,7 @@ class Manager:
                     dispatcher.start()
 
     def _require_candidate(self, name: str) -> None:
-        """Refuse what needs the lease in a running informer that competes for none."""
+        """Refuse parts that need the lease in a running informer that competes for none."""
         if self._informs and self._candidate is None:
             raise ConfigError(
                 f"cannot add {name}: this Manager competes for no Lease, because it had nothing to watch. "

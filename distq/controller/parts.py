@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Parts:
-    """Makes the parts, and connects controllers to what they share."""
+    """Makes the parts, and connects controllers to the shared ones."""
 
     settings: Settings
     connection: Connection

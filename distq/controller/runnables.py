@@ -57,7 +57,7 @@ class Runnables:
         """Begin all of them, in threads of their own."""
         with self._lock:
             self._is_begun, self._runs = True, []
-            for runnable in self._runnables:  # one by one: those before one without a thread shall end, too
+            for runnable in self._runnables:  # one by one: those before one without a thread must end, too
                 self._runs.append(_Run(runnable, self._event_loop))
 
     def end(self) -> None:

@@ -134,7 +134,7 @@ class Caching:
         return raw_object(msgspec.Raw(answer.rstrip()), resource)
 
     def _values(self, stored: StoredObject) -> tuple[dict[str, list[str]], BaseException | None]:
-        """Return the values by index, without those of functions that fail, and what the first one raised."""
+        """Return the values by index, without those of functions that fail, and the first one's error."""
         try:
             return self._values_of(self.indexers, stored), None
         except BaseException as error:  # noqa: BLE001 - the result of a function may fail to be printed

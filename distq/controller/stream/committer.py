@@ -166,7 +166,7 @@ class Committer:
         self.committed(answer.added)
 
     def confirm(self) -> None:
-        """Commit nothing: it shows who leads, and notices a Redis that is at another position."""
+        """Commit nothing, to find out whether another leads or Redis is at another position."""
         if self.clock.monotonic() - self._asked_time_at >= TIME_INTERVAL:
             self._ask_time()
         if self.position:

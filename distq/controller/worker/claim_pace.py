@@ -47,7 +47,7 @@ class ClaimPace:
 
     @property
     def ahead(self) -> int:
-        """Return how many items may be claimed beyond the free slots: at most what two turns claim.
+        """Return how many items may be claimed beyond the free slots: at most the items of two turns.
 
         So handlers work on the items of one turn while the next one is made.
         """
