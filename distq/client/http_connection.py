@@ -151,8 +151,8 @@ class UnreadAnswer(urllib3.HTTPResponse):
             yield from self.stream(decode_content=True)
             return
         with self._error_catcher():  # which gives the connection back, or closes it
-            # its buffer has the bytes that came with the head
-            chunks = Chunks(self._head.fp.read1(PIECE), self._received.receive)
+            # its buffer has the bytes that came with the head; with a size, ``read1`` may return a part of them
+            chunks = Chunks(self._head.fp.read1(), self._received.receive)
             yield from chunks
             if chunks.rest and self._connection:  # it is no answer to any request
                 self._connection.close()

@@ -1,6 +1,7 @@
 """Answers in chunks, however the network divides them."""
 
 import gzip
+import io
 import math
 import socket
 import time
@@ -204,6 +205,25 @@ def test_a_watch_may_have_another_encoding(tmp_path: Path) -> None:
         client.stream("/watch", query={}, read_timeout=5.0) as stream,
     ):
         assert list(stream) == [b"one", b"two"]
+
+
+def test_all_chunks_that_came_with_the_head_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The buffer of the head may have many of them: Python 3.14 reads 128 KiB at once."""
+    line = b"x" * 999
+    watch = CHUNKED + 50 * (b"3e8\r\n" + line + b"\n\r\n") + b"0\r\n\r\n"
+
+    def read_at_once(received: Any, _mode: str) -> io.BufferedReader:
+        reader = io.BufferedReader(received, 1 << 17)
+        while len(received._sock.recv(1 << 17, socket.MSG_PEEK)) < len(watch):
+            time.sleep(0.001)
+        return reader
+
+    monkeypatch.setattr("distq.client.http_connection._Received.makefile", read_at_once)
+    with (
+        client_of(tmp_path, watch) as (client, _),
+        client.stream("/watch", query={}, read_timeout=5.0) as stream,
+    ):
+        assert list(stream) == 50 * [line]
 
 
 def test_many_small_chunks_are_read_in_time_that_grows_with_them() -> None:
