@@ -96,7 +96,7 @@ class LogQueue(QueueHandler):
         return written.wait(seconds)
 
     def close(self) -> None:
-        """End the thread that writes, after what waits."""
+        """End the thread that writes, after it has written the waiting lines."""
         super().close()
         self.queue.put(None)
 

@@ -60,7 +60,7 @@ class TextFormatter(logging.Formatter):
         return f"{record.asctime} {level}{escape(_request_of(record) + record.message)}"
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
-        """Return the traceback, indented, with what a terminal would act upon escaped."""
+        """Return the traceback, indented, with everything that a terminal would act on escaped."""
         return _indented(super().formatException(ei))
 
     def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name

@@ -44,13 +44,13 @@ _ALIGNED = 500
 """Rows that are aligned with each other."""
 
 _LOST = {errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
-"""Errors after which stdout takes no more."""
+"""Errors after which stdout takes nothing."""
 
 _UNPRINTABLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 
 def escape(text: str) -> str:
-    """Return the text with everything that a terminal would act upon written as an escape."""
+    """Return the text with everything that a terminal would act on written as an escape."""
     if text.isprintable():
         return text
     return "".join(
@@ -194,7 +194,7 @@ def bar(done: int, total: int) -> str:
 class Progress:
     """Prints progress within a block: one line that changes on a terminal, else a line each.
 
-    Where Ctrl-C ends the block, ``on_interrupt`` is printed: what goes on all the same.
+    Where Ctrl-C ends the block, ``on_interrupt`` is printed: it names the work that continues.
     """
 
     def __init__(self, on_interrupt: str = "") -> None:

@@ -151,7 +151,7 @@ class UnreadAnswer(urllib3.HTTPResponse):
             yield from self.stream(decode_content=True)
             return
         with self._error_catcher():  # which gives the connection back, or closes it
-            # its buffer has the bytes that came with the head; with a size, ``read1`` may return a part of them
+            # the buffer has the bytes that came with the head; with a size, ``read1`` may return a part
             chunks = Chunks(self._head.fp.read1(), self._received.receive)
             yield from chunks
             if chunks.rest and self._connection:  # it is no answer to any request

@@ -1,6 +1,6 @@
 """The dashboard's pages, each from one look of the Inspector.
 
-Each is drawn whole by the server; the script ``distq.js`` asks for it again and puts in what changed. Unknown
+Each is drawn whole by the server; the script ``distq.js`` asks for it again and puts in the changes. Unknown
 queues and pages answer 404; an item that is in no state has a page that says so.
 """
 

@@ -258,7 +258,7 @@ class AuditEntry:
     """What a person did to a queue.
 
     ``person`` is the user of a dashboard, None without a login; or by the command line the user of the
-    machine ``address``, whom nothing checked. ``text`` is the action in words, ``outcome`` what came of it:
+    machine ``address``, a name that nothing checked. ``text`` is the action in words, ``outcome`` its end:
     None while it is done, and where its process ended meanwhile or Redis did not take the outcome.
     """
 

@@ -1,7 +1,7 @@
 """The operator's view of all queues on one Redis, and the repairs.
 
 Everything here works beside running informers and workers. Reads look at one moment per round
-trip, not per answer: a fixed number of them for however many queues, workers and priorities, and
+trip, not per answer: a fixed number of them for any number of queues, workers and priorities, and
 more only where a queue is scanned. Repairs check each item's state again inside Redis.
 """
 
@@ -144,7 +144,7 @@ class Inspector:
         """Return the flows of a queue that have most items waiting, and that wait longest: twenty at most.
 
         A flow are the items whose keys have the same text before their first slash, as a namespace. It costs
-        the same however many items wait: of a queue with more than two thousand it is a sample.
+        the same for any number of items: of a queue with more than two thousand it is a sample.
         """
         return run(self._redis, flows_of(self._store(queue)))
 

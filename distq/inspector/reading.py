@@ -249,7 +249,7 @@ def _stream_info(queue: str, name: str, stream: StreamRecord, now: float, cached
 
 
 def audit_entry(fields: Mapping[str, Any]) -> AuditEntry | None:
-    """Read an entry of the audit; None for what somebody else wrote there."""
+    """Read an entry of the audit; None for one that another program wrote."""
     at, words = moment_of(fields.get("at")), {name: words_of(fields.get(name)) for name in _AUDITED}
     if at is None or not words["action"] or not words["text"]:
         return None

@@ -232,7 +232,7 @@ def _search(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, in
     items = yield from reading.item_infos(store, members[:_MOST_FOUND])
     items.sort(key=lambda item: item.key)
     left_out = max(0, len(members) - _MOST_FOUND)
-    if rows.state == "failing":  # what the scan found has a record, whatever that has in it
+    if rows.state == "failing":  # the scan found records: also one without failures or a reason
         recorded = set(map(shown, found))
         items = [item for item in items if item.failures or item.reason or item.key in recorded]
         return newest_failure_first(items), str(cursor) if cursor else "", left_out

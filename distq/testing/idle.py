@@ -1,4 +1,4 @@
-"""Whether controllers have anything left to do, and what failed: what a test waits for."""
+"""Whether controllers have anything left to do, and their failures: a test waits for these."""
 
 import copy
 import math
@@ -120,7 +120,7 @@ def what_remains(controller: Controller, run: Run) -> Iterator[str]:
 
 
 def _pending(queue: QueueInfo, inspector: Inspector) -> Iterator[str]:
-    """Yield what is held, or waits and is due, and what waits to be tried again."""
+    """Yield the items that are held, or wait and are due, and those that wait for another attempt."""
     now, due = inspector.now(), max(0, queue.depth - queue.ready - queue.dirty)
     if queue.depth and queue.paused:
         yield f"{queue.name} is paused"
@@ -150,7 +150,7 @@ def _describe(item: ItemInfo, now: float) -> str:
 def _behind(watch: ResourceWatch, place: Place, run: Run) -> Iterator[str]:
     """Yield what this run's leader has not yet handed over of a watch: the newest version, deletions."""
     selected = {"label_selector": watch.label_selector, "field_selector": watch.field_selector}
-    # listed before all else, so that what comes meanwhile is not taken for gone
+    # listed before all else, so that an object that is created meanwhile is not taken for gone
     objects = [each["metadata"] for each in run.client.list(watch.resource, place.namespace, **selected)]
     newest = max((str(each["resourceVersion"]) for each in objects), key=_age, default="")
     # by its name: another watch of the resource, or of another cluster, has streams of its own

@@ -194,7 +194,7 @@ class Sandbox:
         which names what remained, from the last error of a reconcile; and what the run itself, or a hook,
         raised.
         """
-        __tracebackhide__ = True  # pytest shows the test's line, and what failed
+        __tracebackhide__ = True  # pytest shows the test's line, and the failure
         manager = ObservedManager(
             controllers,
             max_failures=_allowed(on_failure, max_failures),

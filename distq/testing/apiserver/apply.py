@@ -1,4 +1,4 @@
-"""Server-side apply: who manages which fields, who is in conflict, and what goes with its manager.
+"""Server-side apply: the managers of fields, their conflicts, and the fields that go with their manager.
 
 Managers are kept beside the objects: ``managedFields`` is not shown. What the
 server itself changes (garbage collection) has no manager.

@@ -40,7 +40,7 @@ def wrong(path: str, value: Any, rule: str) -> Cause:
 
 
 def forbidden(path: str, rule: str) -> Cause:
-    """Return the cause that a field may not be so, whatever its value."""
+    """Return the cause that a field may not be so, with any value."""
     return "FieldValueForbidden", path, f"Forbidden: {rule}"
 
 

@@ -1,7 +1,7 @@
 """Which fields an object has, which of them two versions of it differ in, and how a configuration is applied.
 
 A path names the fields on its way, and the items of lists by their keys where the schema gives them keys.
-What is atomic is one field, whatever is in it.
+An atomic value is one field, with all that is in it.
 Source: sigs.k8s.io/structured-merge-diff typed, fieldpath.
 """
 

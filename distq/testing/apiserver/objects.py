@@ -1,4 +1,4 @@
-"""What holds for the metadata of every object, whatever its kind, and for the conditions in its status.
+"""The rules for the metadata of objects of every kind, and for the conditions in their status.
 
 Source: apiserver pkg/registry/rest (BeforeCreate, BeforeUpdate) and apimachinery pkg/api/validation.
 """
@@ -158,7 +158,7 @@ def _validate_name(resource: ServedResource, metadata: dict[str, Any]) -> None:
     if not name:
         raise invalid(resource, "", required("metadata.name", "name or generateName is required"))
     wrongs: Form = getattr(names, resource.rules.get("name", "subdomain"))
-    # what comes behind a dash at the end makes it right
+    # the letters that follow a dash at the end make it right
     completed = re.sub(".-$", "a", start)
     causes = [wrong("metadata.generateName", start, rule) for rule in wrongs(completed)] if start else []
     refuse(resource, name, [*causes, *misformed("metadata.name", name, wrongs)])

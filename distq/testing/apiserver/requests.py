@@ -126,7 +126,7 @@ def whole_number(text: str) -> int:
 
 
 _MOST_VALUES = 1_000_000
-"""Values of a YAML document; by aliases of aliases a few lines may stand for more than fits any memory."""
+"""Values of a YAML document; by aliases of aliases a few lines may expand to more than fits any memory."""
 
 
 class KubernetesLoader(yaml.SafeLoader):
@@ -144,7 +144,7 @@ class KubernetesLoader(yaml.SafeLoader):
 
 
 def _values(node: yaml.Node, counted: dict[int, float]) -> float:
-    """Count the values in a node, each alias as what it stands for; infinite where one stands for itself."""
+    """Count the values in a node, each alias as the values behind it; infinite where an alias has itself in it."""
     if isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) not in counted:

@@ -77,7 +77,7 @@ def conflict(resource: ServedResource, name: str, cause: str) -> StatusError:
 
 
 def apply_conflicts(conflicts: Sequence[tuple[str, Sequence[str]]]) -> StatusError:
-    """Return the answer for an apply of fields that others manage: who they are, and which fields."""
+    """Return the answer for an apply of fields that others manage, with the managers and the fields."""
     reason = "FieldManagerConflict"
     causes = [(reason, field, f"conflict with {who}") for who, fields in conflicts for field in fields]
     if len(causes) == 1:

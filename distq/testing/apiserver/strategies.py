@@ -222,7 +222,7 @@ def _service(new: Content, old: Content | None) -> None:
         spec["clusterIP"] = before.get("clusterIP") or str(address)
     spec.setdefault("clusterIPs", [spec["clusterIP"]])
     spec.setdefault("internalTrafficPolicy", "Cluster")
-    if spec["clusterIP"] == "None" and not spec.get("selector"):  # whatever its endpoints have
+    if spec["clusterIP"] == "None" and not spec.get("selector"):  # of any kind that its endpoints may have
         spec.setdefault("ipFamilies", before.get("ipFamilies", ["IPv4", "IPv6"]))
         spec.setdefault("ipFamilyPolicy", before.get("ipFamilyPolicy", "RequireDualStack"))
     spec.setdefault("ipFamilies", before.get("ipFamilies", ["IPv4"]))
