@@ -104,7 +104,7 @@ def queue_row(info: "QueueInfo", now: float) -> list[str]:
 
 
 def _special(info: "QueueInfo", now: float) -> Iterator[str]:
-    """Yield a pause, a trace, watches for which the workers wait, and items that wait for claims of their flow to end."""
+    """Yield a pause, a trace, watches that are waited for, and items that their flow holds back."""
     if info.paused_since is not None:
         yield f"paused {since(info.paused_since, now)}"
     if info.catching_up_until is not None:

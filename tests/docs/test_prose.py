@@ -3,7 +3,6 @@
 import pytest
 
 from tests.docs import prose
-from tests.docs.pages import ROOT
 
 
 def test_no_page_no_message_and_no_comment_has_one_of_the_patterns() -> None:

@@ -144,7 +144,7 @@ class KubernetesLoader(yaml.SafeLoader):
 
 
 def _values(node: yaml.Node, counted: dict[int, float]) -> float:
-    """Count the values in a node, each alias as the values behind it; infinite where an alias has itself in it."""
+    """Count the values in a node, each alias as the values behind it; infinite where one has itself in it."""
     if isinstance(node, yaml.ScalarNode):
         return 1
     if id(node) not in counted:
