@@ -46,7 +46,7 @@ class Parts:
         """Return the one client of all controllers and of the candidate, made unless the program gave one."""
         from distq.client.client import Client
 
-        return self.given_client or Client()
+        return Client() if self.given_client is None else self.given_client  # which may have a length
 
     def lease_name(self, controllers: Sequence[Controller]) -> str:
         """Return the name of the Lease, as the settings or the names of the controllers have it."""

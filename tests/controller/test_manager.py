@@ -444,6 +444,17 @@ def test_all_controllers_and_the_candidate_share_a_client() -> None:
     assert Manager([Controller("foos", lambda _: None)], client=own)._parts.client is own
 
 
+def test_a_client_of_length_zero_is_no_other_client() -> None:
+    """A program's own Client may count something: it is not taken for none, and its cluster for another."""
+
+    class Counting(Client):
+        def __len__(self) -> int:
+            return 0
+
+    own = Counting()
+    assert Manager([Controller("foos", lambda _: None)], client=own)._parts.client is own
+
+
 def test_nohup_is_heeded() -> None:
     """A process that ignores SIGHUP goes on, and one with a handler for it is called."""
     before = signal.getsignal(signal.SIGHUP)

@@ -3,12 +3,13 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import Any, cast
 
 import pytest
 
 from distq.client.client import Client
 from distq.client.objects import Object
-from distq.client.writes import observed
+from distq.client.writes import Write, observed
 from distq.controller.cached.caches import Caches
 from distq.controller.cached.write_through import WriteThrough, writing_through
 from distq.controller.controller import Controller
@@ -329,6 +330,15 @@ def test_an_index_function_that_fails_fails_no_write(scene: Scene) -> None:
         client.create(config_map(scene.namespace, "a"))
     assert metrics.counters == {}
     assert names(reading.lister(CONFIG_MAPS).list()) == {"a"}
+
+
+@EMULATED
+def test_an_answer_with_an_odd_name_fails_no_write(scene: Scene) -> None:
+    """Whatever the answer has for a name: the write is done, of a cached resource or of another one."""
+    client = RecordingClient(scene.kubeconfig)
+    write_through = WriteThrough([caches(scene, cached(scene))], client)
+    for resource in (CONFIG_MAPS, "v1/Namespace"):
+        write_through(Write(client, client.resolve(resource), cast("Any", 5), {}, b"{}"))
 
 
 @EMULATED

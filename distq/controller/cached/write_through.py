@@ -55,9 +55,9 @@ class WriteThrough:
 
     def __call__(self, write: Write) -> None:
         """Put a write into the caches of its resource and cluster, if its key is a key of Redis."""
-        takes_key = is_key(write.key, len(write.key.encode(errors="replace")))
         for caches, cache in self._caches.get(group_kind(str(write.resource)), ()):
             try:
+                takes_key = is_key(write.key, len(write.key.encode(errors="replace")))
                 if cache.covers(write.key) and takes_key and self._is_of_this_cluster(write.client):
                     _write_through(cache, write)
             except Exception as error:  # noqa: BLE001 - the write is done, with or without a copy
