@@ -76,8 +76,12 @@ class Endpoints:
         self._of.append(pages)
         if self._thread.ident is None:
             paths = ", ".join(["/healthz", "/readyz", *(["/metrics"] if pages.metrics else [])])
+            try:
+                self._thread.start()
+            except RuntimeError:  # no more threads; the port is free for another try
+                self.close()
+                raise
             _logger.info("%s  %s", self.url, paths)
-            self._thread.start()
 
     def leave(self, pages: ManagerPages) -> bool:
         """Answer for this Manager no longer; return whether it was the last one."""

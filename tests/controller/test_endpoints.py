@@ -207,6 +207,22 @@ def test_the_address_is_free_when_the_last_manager_has_ended() -> None:
             assert anew is not endpoints
 
 
+def test_the_address_is_free_where_no_thread_could_start(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine may have no more threads for a moment: the next try gets the same address."""
+    address = f"127.0.0.1:{free_port()}"
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(RuntimeError, match="new thread"):
+            serve(address)
+    assert get(serve(address), "/healthz") == (200, "ok\n")
+
+
 def test_managers_that_share_an_address_share_their_metrics() -> None:
     """One page cannot show two registries, which may have the same names."""
     address = f"127.0.0.1:{free_port()}"
