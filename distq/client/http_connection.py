@@ -150,6 +150,8 @@ class UnreadAnswer(urllib3.HTTPResponse):
         if "content-encoding" in self.headers:  # by a proxy, since it was not asked for
             yield from self.stream(decode_content=True)
             return
+        if self._head.isclosed():  # it was read to its end before
+            return
         with self._error_catcher():  # which gives the connection back, or closes it
             # the buffer has the bytes that came with the head; with a size, ``read1`` may return a part
             chunks = Chunks(self._head.fp.read1(), self._received.receive)

@@ -170,6 +170,17 @@ def test_a_watch_that_ended_leaves_its_connection(tmp_path: Path, after: bytes, 
         assert script.connections == connections
 
 
+@pytest.mark.parametrize("head", [b"Transfer-Encoding: chunked\r\n\r\n", b"Connection: close\r\n\r\n"])
+def test_a_watch_that_was_read_has_no_more_lines(tmp_path: Path, head: bytes) -> None:
+    """To ask an ended watch again is no error, whichever frame it came in."""
+    body = b"4\r\none\n\r\n0\r\n\r\n" if b"chunked" in head else b"one\n"
+    with (
+        client_of(tmp_path, OK + head + body) as (client, _),
+        client.stream("/watch", query={}, read_timeout=5.0) as stream,
+    ):
+        assert (list(stream), list(stream)) == ([b"one"], [])
+
+
 @pytest.mark.parametrize(
     ("breaks", "cause"),
     [
