@@ -78,7 +78,7 @@ class Endpoints:
             paths = ", ".join(["/healthz", "/readyz", *(["/metrics"] if pages.metrics else [])])
             try:
                 self._thread.start()
-            except RuntimeError:  # no more threads; the port is free for another try
+            except RuntimeError:  # too many threads; the port is free for another try
                 self.close()
                 raise
             _logger.info("%s  %s", self.url, paths)

@@ -28,7 +28,9 @@ class ExpirationCache:
         with self._lock:
             self._objects[stored.key] = stored, self._clock.monotonic()
 
-    update = add
+    def update(self, obj: Object) -> None:
+        """Do as ``add``, also as that of a subclass."""
+        self.add(obj)
 
     def delete(self, obj: Object) -> None:
         """Drop an object, if there is one of its key."""

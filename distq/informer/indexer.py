@@ -61,7 +61,9 @@ class Indexer:
         """Keep an object, in place of the one of the same key. Raises ValueError without a name."""
         self.put(store_object(obj))
 
-    update = add
+    def update(self, obj: Object) -> None:
+        """Do as ``add``, also as that of a subclass."""
+        self.add(obj)
 
     def delete(self, obj: Object) -> None:
         """Drop the object of the same key, if there is one."""
