@@ -138,7 +138,7 @@ class _Head(http.client.HTTPResponse):
 
 
 class UnreadAnswer(urllib3.HTTPResponse):
-    """An answer whose body the caller reads, if it wants to, chunk by chunk at a third of urllib3's cost."""
+    """An answer whose body the caller may read chunk by chunk, without urllib3's objects, or whole."""
 
     def __init__(self, received: _Received, head: _Head, **options: Any) -> None:
         super().__init__(body=head, original_response=head, **options)
@@ -159,6 +159,14 @@ class UnreadAnswer(urllib3.HTTPResponse):
             if chunks.rest and self._connection:  # it is no answer to any request
                 self._connection.close()
             self._head.close()
+
+    def read_whole(self, deadline: float, max_bytes: float) -> Response:
+        """Return the answer with all of its body, by a deadline of the monotonic clock.
+
+        Raises AnswerTooLarge, and urllib3's errors.
+        """
+        self._received.deadline = deadline
+        return read_whole(self, max_bytes)
 
 
 class Exchange(HTTPConnection):
@@ -222,18 +230,10 @@ class Exchange(HTTPConnection):
             answer, ends = plain_answer(begins, sock, deadline, max_bytes)
         if answer is None:
             response = self._response(_Received(sock, deadline, begins))
-            return response if max_bytes == math.inf else self.read_whole(response, deadline, max_bytes)
+            return response if max_bytes == math.inf else response.read_whole(deadline, max_bytes)
         if not ends:  # the next bytes are no answer to any request
             self.close()
         return answer
-
-    def read_whole(self, response: urllib3.BaseHTTPResponse, deadline: float, max_bytes: float) -> Response:
-        """Return this connection's last answer with all of its body, which was not read yet.
-
-        Raises AnswerTooLarge, and urllib3's errors.
-        """
-        self._received.deadline = deadline
-        return read_whole(response, max_bytes)
 
     def getresponse(self) -> urllib3.HTTPResponse:  # type: ignore[override]  # as urllib3 has it
         """Return the answer as soon as its head is there, or all of it if that was asked for.
@@ -247,7 +247,7 @@ class Exchange(HTTPConnection):
 
     def _response(self, received: _Received) -> UnreadAnswer:
         # kept apart, since the connection may end with this answer; TLS within TLS has none
-        sock, self._received = self.sock, received
+        sock = self.sock
         shut_down = getattr(sock, "shutdown", None)
         head = self.response_class(received, method=self._asked["request_method"])  # type: ignore[arg-type]
         try:

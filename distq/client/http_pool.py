@@ -18,7 +18,7 @@ from urllib3.connectionpool import HTTPConnectionPool
 from urllib3.exceptions import ProtocolError, ReadTimeoutError, SSLError
 
 from distq.client.http_answer import Response
-from distq.client.http_connection import Exchange
+from distq.client.http_connection import Exchange, UnreadAnswer
 
 if TYPE_CHECKING:
     from urllib3._base_connection import BaseHTTPConnection
@@ -73,7 +73,7 @@ class LeanPool(HTTPConnectionPool):
         response = self.send(method, url, **options, preload_content=not is_bounded)
         if not is_bounded:
             return response
-        return cast("Exchange", response.connection).read_whole(response, deadline, max_bytes)
+        return cast("UnreadAnswer", response).read_whole(deadline, max_bytes)
 
     def send(self, method: str, url: str, **options: Any) -> urllib3.BaseHTTPResponse:
         """Send a request, by urllib3's options, and return its answer as soon as its head is there."""
