@@ -1,21 +1,21 @@
-"""What begins anew in a child after a fork: no thread of its parent is there, and a lock may stay held."""
+"""Objects begin anew in the child of a fork: no thread of the parent is there, and a lock may stay held."""
 
 import os
 import weakref
 from typing import Protocol
 
 
-class Beginning(Protocol):
+class ForkAware(Protocol):
     """Has threads or locks."""
 
     def begin(self) -> None:
         """Start from nothing."""
 
 
-_all: weakref.WeakSet[Beginning] = weakref.WeakSet()
+_all: weakref.WeakSet[ForkAware] = weakref.WeakSet()
 
 
-def begin_after_fork(one: Beginning) -> None:
+def begin_after_fork(one: ForkAware) -> None:
     """Let it begin anew in the child of each fork from now on."""
     _all.add(one)
 

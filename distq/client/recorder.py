@@ -6,7 +6,6 @@ Source: client-go tools/record EventBroadcaster and EventRecorder.
 
 import atexit
 import logging
-import os
 import random
 import threading
 import time
@@ -21,6 +20,7 @@ from distq.client.objects import Object
 from distq.client.recorded_event import About, RecordedEvent, content_of, finder_of
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ApiError, NotFound, causes_of
+from distq.forks import begin_after_fork
 from distq.metrics import EVENTS_DROPPED, MetricsProvider
 from distq.safe_providers import SafeMetrics, safe_metrics
 
@@ -105,6 +105,7 @@ class EventRecorder:
         self._component = component
         self._clock = clock
         self.begin()
+        begin_after_fork(self)
         _recorders.add(self)
 
     def begin(self) -> None:
@@ -259,11 +260,4 @@ def discard() -> None:
         recorder.discard()
 
 
-def _after_fork_in_child() -> None:
-    """Let the child begin anew, before any of its threads records an event."""
-    for recorder in list(_recorders):
-        recorder.begin()
-
-
 atexit.register(flush, _EXIT_TIME)
-os.register_at_fork(after_in_child=_after_fork_in_child)
