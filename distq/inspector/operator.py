@@ -1,7 +1,7 @@
 """Changes that people make, the same by commands, in ``distq top`` and on a dashboard.
 
-Each is in the audit before it is made, and then its outcome. Else methods do, take and raise what those of
-Inspector do.
+Each is in the audit before it is made, and its outcome afterwards. Apart from that, a method does the same as
+that of Inspector with its name.
 """
 
 import logging
@@ -28,7 +28,7 @@ _NAMED = 10
 
 
 class Actor(NamedTuple):
-    """Who acts: a person, None without a login, from an address or machine, by a dashboard or a command."""
+    """A person, None without a login, at an address or machine, with a dashboard or a command."""
 
     person: str | None
     address: str | None
@@ -53,7 +53,7 @@ class Chosen:
 
 
 class Operator:
-    """Changes queues for the person whom ``actor`` returns at each change.
+    """Changes queues for the person that ``actor`` returns at each change.
 
     No change fails or waits long for the audit. ``log`` is called with the text, the action, the queue and
     facts of one that succeeded.
