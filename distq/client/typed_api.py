@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 Send = Callable[..., urllib3.BaseHTTPResponse]
 _ENDLESS = {"watch", "follow"}
-"""Parameters of requests whose answer has no end."""
+"""Parameters of requests whose answer has no end ..."""
+_NO = {"false", "0"}
+"""... unless they have such a value. Source: apimachinery Convert_Slice_string_To_bool."""
 
 
 def api_client(connected: Callable[[], Transport], send: Send, timeout: float) -> "ApiClient":
@@ -56,8 +58,8 @@ class _ClientRequests:
         if not url.startswith(f"{server}/"):
             raise ConfigError(f"cannot ask {url}: this is an ApiClient of {server}. Leave out _host.")
         options["headers"] = options.get("headers") or {}
-        parameters = {name for name, _ in parse_qsl(urlsplit(url).query)}
-        is_endless = not _ENDLESS.isdisjoint(parameters | dict(options.get("fields") or ()).keys())
+        parameters = [*parse_qsl(urlsplit(url).query), *dict(options.get("fields") or ()).items()]
+        is_endless = any(name in _ENDLESS and str(value).lower() not in _NO for name, value in parameters)
         read = None if is_endless else self._timeout
         options["timeout"] = options.get("timeout") or urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read)
         return self._send(method, url.removeprefix(server), **options)

@@ -98,6 +98,16 @@ def test_a_missing_answer_gets_the_error_of_the_client(proxied: Client, proxy: T
     assert core.read_namespace("default")
 
 
+def test_a_call_that_says_it_is_no_watch_is_none(proxied: Client, proxy: TcpProxy) -> None:
+    """``watch=False`` and ``follow=False`` are bounded as calls without them are."""
+    core = typed.CoreV1Api(proxied.api_client())
+    proxy.mode = "hang"
+    with pytest.raises(ApiError, match="silence for too long"):
+        core.list_namespaced_pod("default", watch=False)
+    with pytest.raises(ApiError, match="silence for too long"):
+        core.read_namespaced_pod_log("web", "default", follow=False)
+
+
 def test_a_calls_own_timeout_counts(api_server: ApiServer, proxy: TcpProxy, tmp_path: Path) -> None:
     """The package's ``_request_timeout`` goes before the Client's."""
     kubeconfig = kubeconfig_through(api_server, proxy.port, tmp_path / "kubeconfig")
