@@ -117,14 +117,16 @@ class Transport:
         headers, until = self._shared_authorization
         if time.monotonic() < until:
             return headers
-        headers = self._newest_authorization(what)
-        self._shared_authorization = headers, time.monotonic() + _AUTHORIZED_FOR
-        return headers
+        with self._credentials_lock:
+            headers, until = self._shared_authorization
+            if time.monotonic() >= until:  # else the thread before asked: a plugin that hangs takes its time
+                headers = self._newest_authorization(what)
+                self._shared_authorization = headers, time.monotonic() + _AUTHORIZED_FOR
+            return headers
 
     def _newest_authorization(self, what: str) -> Mapping[str, str]:
         try:
-            with self._credentials_lock:
-                settings = self.configuration.auth_settings().values()
+            settings = self.configuration.auth_settings().values()
         except Exception as error:  # noqa: BLE001  plugins raise what they like
             # its message may quote a command line, its chain too
             cause = type(error).__name__

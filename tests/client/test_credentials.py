@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 import warnings
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from kubernetes import client as typed  # whose classes load when they are used
 from distq.client import Client, credentials
 from distq.client import exec_plugin as plugins
 from distq.errors import ApiError, ConfigError
+from tests.client.tls_server import Echo, serving
 from tests.support.api_servers import RealApiServer, real_api_server_assets, write_kubeconfig
 from tests.support.eventually import eventually
 
@@ -172,6 +174,31 @@ print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": st
     client = Client(tmp_path / "kubeconfig")
     assert client.get("v1/Namespace", "default")
     assert len((tmp_path / "runs").read_text()) > 1
+
+
+def test_an_expired_token_is_asked_for_once_and_not_by_each_request(tmp_path: Path) -> None:
+    """While the plugin gives no better one: requests that wait for it together take its answer together."""
+    program = f"""
+import json, pathlib, time
+with pathlib.Path({str(tmp_path / "runs")!r}).open("a") as runs:
+    runs.write("x")
+time.sleep(0.2)
+status = {{"token": "t", "expirationTimestamp": "2020-01-01T00:00:00Z"}}
+version = "client.authentication.k8s.io/v1"
+print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": status}}))
+"""
+    user = exec_plugin(tmp_path, program)
+    with serving(Echo) as server:
+        write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": server}, user=user)
+        client = Client(tmp_path / "kubeconfig")
+        assert client.server == server
+        runs = len((tmp_path / "runs").read_text())
+        requests = [threading.Thread(target=client.request, args=("GET", "/version")) for _ in range(8)]
+        for request in requests:
+            request.start()
+        for request in requests:
+            request.join()
+    assert len((tmp_path / "runs").read_text()) - runs < 4  # one, or another where a thread began late
 
 
 def test_exec_plugin_that_fails_is_named(tmp_path: Path) -> None:
