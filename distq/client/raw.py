@@ -159,7 +159,13 @@ class RawClient:
     ) -> AnyResponse:
         """Send with today's credentials; those that are refused are read anew, once."""
         transport = self._connected()
-        response = transport.ask(send, method, path, **options)
+        try:
+            response = transport.ask(send, method, path, **options)
+        except ApiError:
+            if transport.lacks_files():
+                with contextlib.suppress(ApiError):  # they may be just being replaced
+                    self._reconnected(transport)
+            raise
         if response.status == 401:
             if isinstance(response, urllib3.BaseHTTPResponse):
                 response.drain_conn()

@@ -10,6 +10,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
@@ -96,6 +97,16 @@ class Transport:
     def no_answer(self, what: str, error: Exception) -> ApiError:
         """Return the error for a request to this server that broke."""
         return no_answer(what, error, self._host or self.server, self.origin)
+
+    def lacks_files(self) -> bool:
+        """Return whether a file that new connections need was removed, as cleaners of /tmp do.
+
+        The package keeps certificates of a kubeconfig there, and removes them at the end of a process, also
+        of one that was forked from this.
+        """
+        of = self.configuration
+        files = of.ssl_ca_cert, of.cert_file, of.key_file
+        return not all(Path(file).exists() for file in files if file)
 
     def _new_pool(self) -> LeanPool:
         """Return a pool that reaches the server with the package's TLS, and through its proxy.

@@ -126,6 +126,34 @@ def test_a_proxy_gets_the_whole_url_where_there_is_no_tls(folder: Path, proxy: s
     assert (sent["host"], sent["authorization"]) == ("api.example.com:8001", "Bearer t")
 
 
+def test_files_that_were_removed_are_written_anew(folder: Path) -> None:
+    """The package keeps a kubeconfig's certificates in /tmp, where a cleaner or a child's end removes them."""
+    authority = base64.b64encode((folder / "server.crt").read_bytes()).decode()
+    with serving(Echo, tls_of(folder, "server")) as server:
+        client = client_of(folder, server, {"certificate-authority-data": authority})
+        kept = client._connected().certificate_authority
+        assert kept
+        Path(kept).unlink()
+        with pytest.raises(ApiError, match="no such file or directory"):
+            client.request("GET", "/version")
+        assert data_of(client.request("PATCH", "/version", body={}))["path"] == "/version"
+
+
+def test_files_that_stay_away_are_no_mistake_of_the_program(folder: Path) -> None:
+    """They may be just being replaced: each request is an ApiError until they are there."""
+    authority = folder / "replaced.crt"
+    authority.write_bytes((folder / "server.crt").read_bytes())
+    with serving(Echo, tls_of(folder, "server")) as server:
+        client = client_of(folder, server, {"certificate-authority": authority.name})
+        assert client.server == server
+        authority.unlink()
+        for _ in range(2):
+            with pytest.raises(ApiError, match="no such file or directory"):
+                client.request("GET", "/version")
+        authority.write_bytes((folder / "server.crt").read_bytes())
+        assert data_of(client.request("GET", "/version"))["path"] == "/version"
+
+
 def test_a_proxy_of_the_environment_is_taken_but_for_exceptions(
     folder: Path, proxy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
