@@ -15,6 +15,7 @@ from urllib3.exceptions import (
     HTTPError,
     NameResolutionError,
     NewConnectionError,
+    ProxyError,
     ReadTimeoutError,
 )
 
@@ -113,6 +114,8 @@ def _cause(error: BaseException) -> str:
     inner = error.__cause__ or next((arg for arg in error.args if isinstance(arg, BaseException)), None)
     if isinstance(error, HTTPError) and inner is not None:
         return _cause(inner)
+    if isinstance(error, ProxyError) and inner is not None:
+        return f"its proxy: {_cause(inner)}"
     if isinstance(error, OSError) and error.strerror:
         return _one_line(error.strerror).lower()
     return _one_line(str(error)).rstrip(".") or type(error).__name__

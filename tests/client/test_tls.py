@@ -1,6 +1,7 @@
 """Certificates and proxies: what a kubeconfig or the environment puts between a client and its cluster."""
 
 import base64
+import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -126,8 +127,21 @@ def test_a_proxy_gets_the_whole_url_where_there_is_no_tls(folder: Path, proxy: s
     assert (sent["host"], sent["authorization"]) == ("api.example.com:8001", "Bearer t")
 
 
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_proxy_that_cannot_be_reached_is_named(folder: Path, proxy: str, scheme: str) -> None:
+    """It is not the API server that refuses the connection, and nobody should look there."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        absent = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    client = client_of(folder, f"{scheme}://api.example.com:8001", {"proxy-url": absent})
+    require_proxy(client, absent)
+    with pytest.raises(
+        ApiError, match=r"no answer from api\.example\.com:8001: its proxy: connection refused"
+    ):
+        client.request("GET", "/version")
+
+
 def test_files_that_were_removed_are_written_anew(folder: Path) -> None:
-    """The package keeps a kubeconfig's certificates in /tmp, where a cleaner or a child's end removes them."""
+    """The package keeps a kubeconfig's certificates in /tmp; a cleaner or the end of a child removes them."""
     authority = base64.b64encode((folder / "server.crt").read_bytes()).decode()
     with serving(Echo, tls_of(folder, "server")) as server:
         client = client_of(folder, server, {"certificate-authority-data": authority})
