@@ -56,6 +56,8 @@ def response_error(what: str, response: Response, origin: str) -> ApiError:
         return TooManyRequests(message, status=429, reason=reason, answer=body, retry_after=seconds)
     if response.status == 404 and what.endswith("/status") and not _details(body).get("name"):
         message += "Its CRD needs subresources: {status: {}}, or its name is wrong."
+    elif response.status < 400 and (location := response.headers.get("Location")):
+        message += f"It leads to {_without_secrets(location)}: check the server in {origin}."
     else:
         message += _remedy(response.status, cause, body, origin)
     kind = _KINDS.get(response.status, ApiError)
@@ -112,10 +114,10 @@ def _cause(error: BaseException) -> str:
     if isinstance(error, http.client.IncompleteRead):
         return "the connection ended within the answer"
     inner = error.__cause__ or next((arg for arg in error.args if isinstance(arg, BaseException)), None)
-    if isinstance(error, HTTPError) and inner is not None:
-        return _cause(inner)
     if isinstance(error, ProxyError) and inner is not None:
         return f"its proxy: {_cause(inner)}"
+    if isinstance(error, HTTPError) and inner is not None:
+        return _cause(inner)
     if isinstance(error, OSError) and error.strerror:
         return _one_line(error.strerror).lower()
     return _one_line(str(error)).rstrip(".") or type(error).__name__
@@ -147,6 +149,11 @@ def _retry_after(header: str | None, body: Mapping[str, Any]) -> float | None:
         except (ValueError, OverflowError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def _without_secrets(location: str) -> str:
+    """Return a URL without user, query and fragment."""
+    return _one_line(re.sub(r"^([^/]*//)[^/?#]*@|[?#].*", r"\1", location))[:200]
 
 
 def _one_line(text: str) -> str:

@@ -448,3 +448,16 @@ def test_a_path_cannot_begin_another_request(tmp_path: Path) -> None:
         assert client.request("GET", "/api HTTP/1.1\r\nX: 1\r\n\r\n") == b"ok"
         target = b"/api%20HTTP/1.1%0D%0AX:%201%0D%0A%0D%0A"
         assert script.requests[0].startswith(b"GET " + target + b" HTTP/1.1\r\nHost: ")
+
+
+def test_a_redirect_names_where_it_leads(tmp_path: Path) -> None:
+    """As of a proxy that wants a log-in, or of a server that has TLS now; a query may be a secret."""
+    where = b"https://user:word@login.example.com/auth?state=word#word"
+    answer = b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: " + where + b"\r\n\r\n"
+    with client_of(tmp_path, answer) as (client, _), pytest.raises(ApiError) as caught:
+        client.request("GET", "/version")
+    assert caught.value.status == 302
+    assert "302 Found. It leads to https://login.example.com/auth: check the server in kubeconfig" in str(
+        caught.value
+    )
+    assert "word" not in str(caught.value)
