@@ -69,24 +69,30 @@ class Transport:
         path: str,
         *,
         headers: Mapping[str, str],
+        timeout: float | urllib3.Timeout,
         query: Mapping[str, str] | None = None,
         **options: Any,
     ) -> AnyResponse:
         """Send a request by a method of LeanPool, and return its answer, of any status.
 
-        A GET whose connection broke before it had its answer is sent once more.
+        A GET whose connection broke before it had its answer is sent once more, in the time that is left.
         """
         what = f"{method} {path}"
         headers = {"Host": self._host, **headers, **self._authorization(what), **_OWN_HEADERS}
         target = f"{path}?{_encoded(tuple(query.items()))}" if query else path
-        tries = 2 if method == "GET" else 1
+        tries, began = 2 if method == "GET" else 1, time.monotonic()
         while True:
             tries -= 1
             pool = self._pool
-            request = functools.partial(send, pool, method, f"{self._root}{target}", **options)
+            request = functools.partial(
+                send, pool, method, f"{self._root}{target}", timeout=timeout, **options
+            )
             try:
                 return within_span(request, method, f"{self.server}{target}", headers)
             except (ProtocolError, SSLError) as error:
+                if not isinstance(timeout, urllib3.Timeout):
+                    timeout -= time.monotonic() - began
+                    tries = tries if timeout > 0 else 0
                 if not tries:
                     raise self.no_answer(what, error) from None
                 if self._pool is pool:  # its other idle connections are as old

@@ -450,6 +450,30 @@ def test_a_path_cannot_begin_another_request(tmp_path: Path) -> None:
         assert script.requests[0].startswith(b"GET " + target + b" HTTP/1.1\r\nHost: ")
 
 
+def test_a_connection_that_breaks_late_leaves_no_time_for_another_try(tmp_path: Path) -> None:
+    """A GET is sent again within its timeout, which bounds both tries together."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def leave_late() -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(1 << 16)
+                    time.sleep(1.5)
+
+    threading.Thread(target=leave_late, daemon=True).start()
+    server = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": server}, user={"token": "t"})
+    with listener:
+        client = Client(tmp_path / "kubeconfig", timeout=2.0)
+        assert client.server == server
+        began = time.monotonic()
+        with pytest.raises(ApiError, match="silence for too long"):
+            client.request("GET", "/version")
+        assert time.monotonic() - began < 2.9
+
+
 def test_a_redirect_names_where_it_leads(tmp_path: Path) -> None:
     """As of a proxy that wants a log-in, or of a server that has TLS now; a query may be a secret."""
     where = b"https://user:word@login.example.com/auth?state=word#word"
