@@ -33,6 +33,9 @@ TRIES = 12
 RETRY_DELAY = 10.0
 """Seconds between two tries; the first time it is any part of it."""
 
+LONGEST_RETRY_AFTER = 60.0
+"""Seconds; a Retry-After of hours is a proxy's mistake, and all other events wait behind this one."""
+
 _EXIT_TIME = 1.0
 """Seconds that a program waits at its end for its recorded events."""
 
@@ -237,7 +240,7 @@ class EventRecorder:
 def _delay_after(error: ApiError, number: int) -> float | None:
     """Return when to try again, seconds; None where the API server answered no."""
     if error.retry_after is not None:
-        return error.retry_after
+        return min(error.retry_after, LONGEST_RETRY_AFTER)
     if error.status:
         return None
     # those whose API server went away together do not come back together

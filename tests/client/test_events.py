@@ -24,6 +24,7 @@ from distq.errors import ApiError
 from distq.metrics import EVENTS_DROPPED
 from distq.testing.fake_clock import FakeClock
 from tests.support.api_servers import ApiServer, RealApiServer, kubeconfig_through, write_kubeconfig
+from tests.support.eventually import eventually
 from tests.support.recorded_metrics import RecordedMetrics
 from tests.support.tcp_proxy import TcpProxy
 
@@ -440,6 +441,30 @@ def test_a_server_that_asks_for_patience_gets_it(scene: Scene, clock: FakeClock)
     events.record(scene.about, "Synced", "well", type="Normal")
     assert events.flush(IN_TIME) == 0
     assert [event["reason"] for event in sent] == ["Synced"]
+
+
+def test_a_server_that_asks_for_hours_is_asked_again_sooner(
+    scene: Scene, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such a time is a proxy's mistake, and all other events wait behind this one."""
+    monkeypatch.setattr(recorder, "LONGEST_RETRY_AFTER", 0.01)
+    answers: list[ApiError | None] = [ApiError("busy", status=503, retry_after=86_400.0), None]
+
+    class Busy:
+        server = "https://busy"
+
+        def create(self, obj: Object) -> Object:
+            if (error := answers.pop(0)) is not None:
+                raise error
+            return obj
+
+        def patch(self, resource: str, key: str, patch: Any) -> Object:
+            raise AssertionError(resource, key, patch)
+
+    events = EventRecorder(Busy(), "tester", clock)
+    events.record(scene.about, "Synced", "well", type="Normal")
+    eventually(lambda: not answers)
+    assert events.flush(IN_TIME) == 0
 
 
 def test_ctrl_c_while_an_event_is_recorded_blocks_no_other_event() -> None:
