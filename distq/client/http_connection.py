@@ -246,9 +246,9 @@ class Exchange(HTTPConnection):
         return self._response(_Received(self.sock, deadline))
 
     def _response(self, received: _Received) -> UnreadAnswer:
-        # kept apart, since the connection may end with this answer; TLS within TLS has none
-        sock = self.sock
-        shut_down = getattr(sock, "shutdown", None)
+        # kept apart, since the connection may end with this answer; TLS within TLS has that of the outer one
+        sock: Any = self.sock
+        shut_down = getattr(sock, "shutdown", None) or sock.socket.shutdown
         head = self.response_class(received, method=self._asked["request_method"])  # type: ignore[arg-type]
         try:
             head.begin()

@@ -2,6 +2,8 @@
 
 import base64
 import socket
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -116,6 +118,33 @@ def test_a_proxy_may_have_tls_itself(folder: Path, proxy: str) -> None:
         for _ in range(2):
             assert data_of(client.request("PATCH", "/api", body={"a": 1}))["body"] == '{"a":1}'
         assert Proxy.tunnels == [port_of(server)]
+
+
+def test_a_watch_through_a_proxy_with_tls_ends_when_it_is_closed(folder: Path, proxy: str) -> None:
+    """A reader of TLS within TLS wakes up, too; else the end of a program waits for the next line."""
+
+    class Watched(Echo):
+        def do_GET(self) -> None:  # noqa: N802  http.server calls it so
+            self.send_response(200)
+            self.send_header("Transfer-Encoding", "chunked")
+            self.end_headers()
+            self.wfile.write(b"4\r\none\n\r\n")
+            self.rfile.read(1)
+
+    with (
+        serving(Watched, tls_of(folder, "server")) as server,
+        serving(Proxy, tls_of(folder, "server")) as secure_proxy,
+    ):
+        trust = {"certificate-authority": "server.crt", "proxy-url": secure_proxy}
+        client = client_of(folder, server, trust)
+        require_proxy(client, secure_proxy)
+        with client.stream("/watch", query={}, read_timeout=30.0) as watch:
+            lines = iter(watch)
+            assert next(lines) == b"one"
+            began = time.monotonic()
+            threading.Timer(0.2, watch.close).start()
+            assert list(lines) == []
+            assert time.monotonic() - began < 15.0
 
 
 def test_a_proxy_gets_the_whole_url_where_there_is_no_tls(folder: Path, proxy: str) -> None:
