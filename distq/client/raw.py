@@ -8,6 +8,7 @@ import contextlib
 import math
 import os
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -55,6 +56,8 @@ class RawClient:
         self._transport: Transport | None = None
         self._transport_locks: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
         """By process: a plugin may hold one for seconds, and a child forked meanwhile needs another."""
+        self._unread = "", -math.inf
+        """Why credentials could not be read anew the last time, and when."""
 
     @property
     def server(self) -> str:
@@ -182,6 +185,17 @@ class RawClient:
     def _connect(self) -> Transport:
         return Transport(credentials.load(self._kubeconfig, self._context))
 
+    def _connect_again(self, asked: float) -> Transport:
+        """Connect; where the thread for which this one waited since ``asked`` could not, raise its error."""
+        why, failed_at = self._unread
+        if failed_at > asked:  # a plugin may have taken its time to fail
+            raise ConfigError(why)
+        try:
+            return self._connect()
+        except ConfigError as error:
+            self._unread = str(error), time.monotonic()
+            raise
+
     def _is_outdated(self, transport: Transport) -> bool:
         """Return whether it is a parent's, or KUBECONFIG names another file now, as in another sandbox."""
         chosen_by_variable = self._kubeconfig is None
@@ -194,10 +208,11 @@ class RawClient:
 
         Where they cannot be read, perhaps since they are just being written, they are tried again next time.
         """
+        asked = time.monotonic()
         try:
             with self._transport_locks[os.getpid()]:
                 if self._transport is refused:
-                    self._transport = self._connect()
+                    self._transport = self._connect_again(asked)
             return self._connected()
         except ConfigError as error:
             raise ApiError(str(error), status=401, reason="Unauthorized") from None

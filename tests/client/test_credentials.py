@@ -201,6 +201,47 @@ print(json.dumps({{"apiVersion": version, "kind": "ExecCredential", "status": st
     assert len((tmp_path / "runs").read_text()) - runs < 4  # one, or another where a thread began late
 
 
+def test_requests_that_are_refused_together_share_a_plugin_that_fails(tmp_path: Path) -> None:
+    """It may take its time to fail: none of them waits for it more than once."""
+    program = f"""
+import pathlib, sys, time
+runs = pathlib.Path({str(tmp_path / "runs")!r})
+with runs.open("a") as written:
+    written.write("x")
+if runs.read_text() != "x":
+    time.sleep(0.3)
+    sys.exit(1)
+version = "client.authentication.k8s.io/v1"
+print('{{"apiVersion": "%s", "kind": "ExecCredential", "status": {{"token": "t"}}}}' % version)
+"""
+
+    class Refusing(Echo):
+        def do_GET(self) -> None:  # noqa: N802  http.server calls it so
+            self.send_response(401)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    user = exec_plugin(tmp_path, program)
+    with serving(Refusing) as server:
+        write_kubeconfig(tmp_path / "kubeconfig", cluster={"server": server}, user=user)
+        client = Client(tmp_path / "kubeconfig")
+        assert client.server == server
+        refusals: list[ApiError] = []
+
+        def ask() -> None:
+            with pytest.raises(ApiError, match=r"no credentials: the exec plugin") as caught:
+                client.request("GET", "/version")
+            refusals.append(caught.value)
+
+        requests = [threading.Thread(target=ask) for _ in range(8)]
+        for request in requests:
+            request.start()
+        for request in requests:
+            request.join()
+    assert [refusal.status for refusal in refusals] == [401] * 8
+    assert len((tmp_path / "runs").read_text()) < 5  # two, or another where a thread began late
+
+
 def test_exec_plugin_that_fails_is_named(tmp_path: Path) -> None:
     """A plugin that fails is a ConfigError, not a request without a user."""
     user = exec_plugin(tmp_path, "import sys; sys.exit(3)")
