@@ -86,7 +86,7 @@ class Committer:
     stop: threading.Event
     _: KW_ONLY
     about: Callable[[], Mapping[str, Any]]
-    """Returns the data that each commit leaves for people and for the next leader."""
+    """Returns the data that each commit leaves, beside its own, for people and for the next leader."""
     present_version: Callable[[], str]
     """Asks the cluster for its version now: it decides whether a higher epoch is a later leader, or one of
     a cluster that was since restored."""
@@ -146,7 +146,7 @@ class Committer:
                 batch=batch,
                 parked_as=self.parked_as,
                 delay=self.delay,
-                about=self.about(),
+                about={**self.about(), **change.about},
                 link=link,
             )
             answer = self._ask(partial(self.store.commit, commit))
@@ -165,12 +165,12 @@ class Committer:
         self.committed_at = self.clock.monotonic()
         self.committed(answer.added)
 
-    def confirm(self) -> None:
-        """Commit nothing, to find out whether another leads or Redis is at another position."""
+    def confirm(self, **about: Any) -> None:
+        """Commit nothing but ``about``, to find out whether another leads or Redis is at another position."""
         if self.clock.monotonic() - self._asked_time_at >= TIME_INTERVAL:
             self._ask_time()
         if self.position:
-            self.commit(Commit(new=self.position))
+            self.commit(Commit(new=self.position, about=about))
 
     def step(self) -> str:
         """Return a position that is another one, but resumes from the same checkpoint."""

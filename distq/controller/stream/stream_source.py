@@ -65,8 +65,6 @@ class StreamSource:
         self.namespace = namespace
         self.synced = False
         """It resumed, or its first list was committed."""
-        self._ends_list = False
-        """The commit that ends a list is on its way: its record says ``synced``, which only follows it."""
         self.resumed_at = ""
         """The version at which it resumed, "" where a list was needed; set before ``synced``."""
         self.lists = 0
@@ -98,7 +96,6 @@ class StreamSource:
         self._stop = threading.Event()
         self._opened = False
         """The position is known, and ``_router`` and ``_committer`` are there."""
-        self._left = False
         self._open_since: float | None = None
         """When the present watch was opened, None once it failed."""
         self._fed: float | None = None
@@ -127,16 +124,15 @@ class StreamSource:
         and nothing was ever handed over, ConfigError, LayoutTooNew.
         """
         self._stop = stop
-        self._opened = self._left = False
+        self._opened = False
         self._went_on_at = self._clock.monotonic()
         self._reflector = Reflector(self.list_watch, self, clock=self._clock, on_error=self._on_error)
         try:
             self._reflector.run(stop)
         finally:
             if self._opened and not self._committer.moved:
-                self._left = True
                 with suppress(DistqError, PositionMoved):  # then its silence shows later that it left
-                    self._committer.confirm()
+                    self._committer.confirm(left=True)
             self._went_on_at = math.inf
 
     def __str__(self) -> str:
@@ -235,11 +231,7 @@ class StreamSource:
             self._resyncs.plan(self._clock.now())
         self._oldest = None
         self.last_error.over()
-        self._ends_list = True
-        try:
-            self._committer.commit(Commit(new=version))
-        finally:
-            self._ends_list = False
+        self._committer.commit(Commit(new=version, about={"synced": True}))
         self.synced = True
         self.caught_up.reached()
         logger.info("%s: listed at version %s, objects: %d", self.list_watch, version, self.objects)
@@ -403,7 +395,7 @@ class StreamSource:
             "leader": self._config.leadership.identity,
             "led_since": self._moment(self._config.leadership.began),
             "revision": self._revision,
-            "synced": self.synced or self._ends_list,
+            "synced": self.synced,
             "resumed_at": self.resumed_at,
             "lists": self.lists,
             "objects": self.objects,
@@ -411,7 +403,6 @@ class StreamSource:
             **({"behind": behind} if (behind := self.caught_up.behind) else {}),
             "seen": self._moment(self._clock.monotonic()),
             "fed": self._fed,
-            **({"left": True} if self._left else {}),
             "resynced": round(self._resyncs.last, 3),
             **self.last_error.about(self._moment),
             **({"cached": self._caching.kept} if self._caching and self._cache_is_whole else {}),
