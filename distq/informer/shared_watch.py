@@ -34,11 +34,6 @@ class WatchLog:
         """Return the number of the next line."""
         return self.first + len(self._lines)
 
-    @property
-    def middle(self) -> int:
-        """Return the number of the line in the middle."""
-        return self.first + len(self._lines) // 2
-
     def first_with(self, line: bytes) -> int:
         """Return the number of the oldest line that remains once this line is appended."""
         count, size = len(self._lines) + 1, self._size + len(line)
@@ -123,9 +118,12 @@ class SharedWatch:
         with self._changed:
             while True:
                 self._changed.wait_for(reader.has_news)
-                if reader.ended or reader.has_fallen_behind():
+                if reader.ended:
                     return []
                 upstream = reader.upstream
+                if reader.place < upstream.log.first:  # lines that it did not take are gone
+                    reader.fell_behind = True
+                    return []
                 lines = upstream.log.after(reader.place)
                 if not lines and upstream.error is not None:
                     raise upstream.error
@@ -193,8 +191,8 @@ class _Upstream:
     def shall_wait(self, line: bytes) -> bool:
         """Return whether to append the line only later, once the quickest reader has read further."""
         quickest = max((each.place for each in self.readers if not each.ended), default=self.log.end)
-        first = self.log.first_with(line)
-        return first > self.log.first and quickest < max(first, self.log.middle)
+        first, middle = self.log.first_with(line), (self.log.first + self.log.end) // 2
+        return first > self.log.first and quickest < max(first, middle)
 
 
 class Reader:
@@ -240,11 +238,6 @@ class Reader:
     def has_news(self) -> bool:
         """Return whether there is anything to take, be it the end."""
         return self.ended or self.upstream.over or self.place < self.upstream.log.end
-
-    def has_fallen_behind(self) -> bool:
-        """Note and return whether lines that it did not take are gone."""
-        self.fell_behind = self.place < self.upstream.log.first
-        return self.fell_behind
 
     def give(self, lines: list[bytes]) -> list[bytes] | None:
         """Return those of the next lines that the reader does not have.
