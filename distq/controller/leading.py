@@ -8,7 +8,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
 
 from distq.client.client import Client
 from distq.config import Settings
@@ -17,13 +16,11 @@ from distq.controller.redis_health_probe import LOOK_EVERY, RedisHealthProbe
 from distq.controller.runnables import Runnables
 from distq.controller.stream.catching_up import must_be_in_step
 from distq.controller.stream.source_config import SourceConfig
-from distq.controller.stream.sources import sources
 from distq.controller.term_work import CHECK_EVERY, ControllerSources, Term, TermWork
 from distq.controller.worker.event_loop import EventLoop
 from distq.errors import LeaseLost, RedisError
 from distq.leaderelection import LeaderElectionConfig, LeaderElector, LeaseLock
 from distq.metrics import REDIS_UP, MetricsProvider, Sample
-from distq.mistakes import pointing_to
 from distq.spans import SpanProvider
 from distq.wording import duration
 from distq.workqueue.queue import Queue
@@ -214,18 +211,14 @@ class Candidate:
         lease = self._settings.lease_duration
         _logger.info("leading  %s as %s (lease %g s)", self._lock.describe(), self._lock.identity, lease)
         resign, term = self._candidacy.resign, Term(self._elector, over)
-        self._work = work = TermWork(
-            self._lock.describe(),
-            partial(self._sources_of, term),
-            self._runnables,
-            over=over,
-            stopping=self._stop,
-        )
+        self._work = work = TermWork(self._lock.describe(), self._runnables, over=over, stopping=self._stop)
         try:
-            work.begin(list(self._controllers))
+            self._begin_added(work, term)
             self._entered.set()
             work.begin_runnables()
-            work.follow(lambda: self._controllers[len(work.running) :])
+            while not work.shall_end(within=CHECK_EVERY):
+                self._begin_added(work, term)
+                work.check()
         except BaseException as error:
             if not self._runnables.has_ended():
                 self._on_failure(error)  # now: it may take long until they have ended
@@ -236,11 +229,17 @@ class Candidate:
                 self._work = None
             resign.set()
 
-    def _sources_of(self, term: Term, controller: Controller) -> ControllerSources:
-        assert isinstance(controller.queue, Queue)  # noqa: S101  # the Manager gives no other
+    def _begin_added(self, work: TermWork, term: Term) -> None:
+        """Begin the controllers that are not running in this term; later ones were added by the program."""
+        if added := self._controllers[len(work.running) :]:
+            work.begin([self._sources_of(controller, term) for controller in added])
+
+    def _sources_of(self, controller: Controller, term: Term) -> ControllerSources:
+        queue = controller.queue
+        assert isinstance(queue, Queue)  # noqa: S101  # the Manager gives no other
         config = SourceConfig(
             queue=controller.name,
-            connection=controller.queue.connection,
+            connection=queue.connection,
             client=self._client,
             leadership=term,
             owner=self._lock.describe(),
@@ -249,12 +248,10 @@ class Candidate:
             lease_duration=self._settings.lease_duration,
             metrics=self._metrics,
             spans=self._spans,
-            purpose=controller.queue.purpose,
-            fair_by=controller.queue.options.fair_by or "",
+            purpose=queue.purpose,
+            fair_by=queue.options.fair_by or "",
         )
-        with pointing_to(controller.defined_at):
-            runs = sources(controller.watches, controller.queue, config)
-        return ControllerSources(controller, runs, config)
+        return ControllerSources(controller, queue, config)
 
 
 class _Candidacy:

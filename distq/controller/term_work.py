@@ -14,12 +14,12 @@ from distq.controller.redis_health_probe import LOOK_EVERY
 from distq.controller.runnables import Runnables
 from distq.controller.stream.catching_up import CatchingUp
 from distq.controller.stream.source_config import SourceConfig
-from distq.controller.stream.sources import Source, share_list_watches
+from distq.controller.stream.sources import Source, share_list_watches, sources
 from distq.controller.stream.stream_source import StreamSource
 from distq.errors import ApiError, ConfigError, RedisError, Stalled
 from distq.leaderelection import LeaderElector
 from distq.metrics import STREAM_LAG, STREAM_SYNCED, Sample
-from distq.mistakes import pointed
+from distq.mistakes import pointed, pointing_to
 from distq.redisio.queue_store import QueueStore
 from distq.wording import counted
 from distq.workqueue.queue import Queue
@@ -54,22 +54,24 @@ class Term:
 
 
 class ControllerSources:
-    """One controller's sources during a term."""
+    """One controller's sources during a term. Raises ConfigError."""
 
-    def __init__(self, controller: Controller, sources: Sequence[Source], config: SourceConfig) -> None:
-        self.name = controller.name
-        self.sources = sources
-        self.streams = [source for source in sources if isinstance(source, StreamSource)]
+    def __init__(self, controller: Controller, queue: Queue, config: SourceConfig) -> None:
+        self.name = queue.name
+        self.queue = queue
+        self._defined_at = controller.defined_at
+        with pointing_to(self._defined_at):
+            self.sources = sources(controller.watches, queue, config)
+        self.streams = [source for source in self.sources if isinstance(source, StreamSource)]
         self._sync_timeout = controller.cache_sync_timeout
-        self._sync_by = time.monotonic() + self._sync_timeout
+        self.begin_time()
         self._catching_up = CatchingUp(
             # one watch alone is always in step with itself
             [each.caught_up for each in self.streams if each.is_cached] if len(self.streams) > 1 else [],
-            QueueStore(config.connection, config.queue),
+            QueueStore(queue.connection, queue.name),
             epoch=config.leadership.epoch,
             timeout=self._sync_timeout,
         )
-        self._defined_at = controller.defined_at
         self._synced = False
         self._failure: BaseException | None = None
 
@@ -129,12 +131,11 @@ class ControllerSources:
 class TermWork:
     """The work of one term, made when it begins.
 
-    ``over`` is set when the term has ended, ``stopping`` when this process stops. ``sources_of`` makes the
-    sources of one controller. ``name`` is that of the lease.
+    ``over`` is set when the term has ended, ``stopping`` when this process stops. ``name`` is that of the
+    lease.
     """
 
     name: str
-    sources_of: Callable[[Controller], ControllerSources]
     runnables: Runnables
     _: KW_ONLY
     over: threading.Event
@@ -144,12 +145,11 @@ class TermWork:
     _halt: threading.Event = field(default_factory=threading.Event, init=False)
     _threads: list[threading.Thread] = field(default_factory=list, init=False)
 
-    def begin(self, controllers: Sequence[Controller]) -> None:
-        """Run the sources of these controllers, once no other program has their queues."""
-        new = [self.sources_of(controller) for controller in controllers]
+    def begin(self, new: Sequence[ControllerSources]) -> None:
+        """Run the sources of further controllers, once no other program has their queues."""
         self.running += new
         share_list_watches([stream for each in new for stream in each.streams])
-        self._enter(controllers, new)
+        self._enter(new)
         for each in new:
             for source in each.sources:
                 if not self.shall_end():  # or the queues may be taken
@@ -162,17 +162,14 @@ class TermWork:
         if not self.shall_end():
             self.runnables.begin()
 
-    def follow(self, added: Callable[[], Sequence[Controller]]) -> None:
-        """Check the sources until the end, and begin the controllers that are added; raise their errors."""
-        while not (self.stopping.wait(CHECK_EVERY) or self.over.is_set()):
-            if new := added():
-                self.begin(new)
-            for each in self.running:
-                each.check()
+    def check(self) -> None:
+        """Raise the error of a source, if any."""
+        for each in self.running:
+            each.check()
 
-    def shall_end(self) -> bool:
-        """Return whether the term or the process ends."""
-        return self.stopping.is_set() or self.over.is_set()
+    def shall_end(self, within: float = 0.0) -> bool:
+        """Return whether the term or the process ends; wait so many seconds for the end of the process."""
+        return self.stopping.wait(within) or self.over.is_set()
 
     def end(self, patience: float, on_stalled: Callable[[BaseException], None]) -> None:
         """End everything, and wait: for sources not long, for runnables until they have ended.
@@ -188,19 +185,15 @@ class TermWork:
                 on_stalled(Stalled(_run_on(self.name, self.runnables)))
             self.runnables.join()
 
-    def _start(self, sources: ControllerSources, source: Source) -> None:
-        thread = threading.Thread(
-            target=sources.run,
-            args=(source, self._halt),
-            name=f"distq-{sources.name}: {source}",
-            daemon=True,
-        )
+    def _start(self, of: ControllerSources, source: Source) -> None:
+        name = f"distq-{of.name}: {source}"
+        thread = threading.Thread(target=of.run, args=(source, self._halt), name=name, daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _enter(self, controllers: Sequence[Controller], new: Sequence[ControllerSources]) -> None:
+    def _enter(self, new: Sequence[ControllerSources]) -> None:
         """Wait until no program has the queues for another purpose, and let workers wait for the caches."""
-        ownerships = QueueOwnerships([each.queue for each in controllers if isinstance(each.queue, Queue)])
+        ownerships = QueueOwnerships([each.queue for each in new])
         outage = Outage(self.name, _logger, SYSTEM_CLOCK)
         while not self.shall_end():
             try:
@@ -213,8 +206,7 @@ class TermWork:
                     each.begin_time()
             except RedisError as error:
                 outage.failed(error)
-            for each in self.running:
-                each.check()
+            self.check()
             self.stopping.wait(LOOK_EVERY)
 
     def _wait_for_sources(self) -> None:

@@ -206,7 +206,7 @@ def test_an_error_at_the_end_is_logged_alone(caplog: pytest.LogCaptureFixture) -
 
 def term_work(group: Runnables, over: threading.Event) -> TermWork:
     """Return the work of a term of a process that goes on."""
-    return TermWork("lease", lambda _: None, group, over=over, stopping=threading.Event())  # type: ignore[arg-type,return-value]
+    return TermWork("lease", group, over=over, stopping=threading.Event())
 
 
 @KINDS
