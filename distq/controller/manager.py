@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from distq.config import Settings
 from distq.controller.controller import Controller
 from distq.controller.event_queue import EventQueue, Message
-from distq.controller.functions import name_of, require_check, require_runnable
+from distq.controller.functions import name_of, require_runnable
 from distq.controller.hooks import Hook, Hooks
 from distq.controller.parts import Parts, require_controllers
 from distq.controller.process_health import Check, Checks, ProcessHealth, waits_for
@@ -159,7 +159,6 @@ class Manager:
 
         Raises ConfigError. Source: controller-runtime Manager.AddHealthzCheck.
         """
-        require_check(f"check {name}", check)
         self._healthz.add(name, check)
 
     def add_readyz_check(self, name: str, check: Check) -> None:
@@ -167,7 +166,6 @@ class Manager:
 
         Raises ConfigError. Source: controller-runtime Manager.AddReadyzCheck.
         """
-        require_check(f"check {name}", check)
         self._readyz.add(name, check)
 
     def counter(self, name: str, meaning: str, labels: Sequence[str] = ()) -> Counter:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from distq.call_threads import call_apart
 from distq.controller.endpoints import ManagerPages, serving
+from distq.controller.functions import require_check
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.errors import ConfigError, RedisError
 from distq.instruments import Instruments
@@ -52,56 +53,46 @@ class Checks:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._checks: dict[str, _NamedCheck] = {}
+        self._checks: dict[str, Check] = {}
+        self._calls: dict[str, tuple[Future[str], float]] = {}
+        """The last call of each check, and when it began."""
 
     def add(self, name: str, check: Check) -> None:
-        """Add one. Raises ConfigError where there is one of this name."""
+        """Add one. Raises ConfigError for a bad check or name, and for a name that is taken."""
+        require_check(f"check {name}", check)
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise ConfigError(f"bad name of a check: {name!r:.80}. Give a text that can be printed.")
         with self._lock:
             if name in self._checks:
                 raise ConfigError(f"bad name of a check: there is a check {name}. Choose another name.")
-            self._checks[name] = _NamedCheck(name, check)
+            self._checks[name] = check
 
     def call(self) -> Callable[[], list[str]]:
         """Begin all calls; return a function that waits for them and returns a line for each that fails."""
+        now = time.monotonic()
         with self._lock:
-            checks = list(self._checks.values())
-        until = time.monotonic() + CHECK_TIMEOUT
-        calls = [check.call() for check in checks]
-        return lambda: [problem for call in calls if (problem := call(until))]
+            for name, check in self._checks.items():
+                if name not in self._calls or self._calls[name][0].done():
+                    answer = call_apart(partial(_answer, name, check), f"distq-check-{name}")
+                    self._calls[name] = answer, now
+            calls, until = dict(self._calls), now + CHECK_TIMEOUT
+        return lambda: [why for name, call in calls.items() if (why := _problem(name, *call, until))]
 
 
-class _NamedCheck:
-    """One check, of which one call runs at a time."""
+def _answer(name: str, check: Check) -> str:
+    """Call a check; return why it fails, or nothing."""
+    try:
+        return f"{name}: failed" if check() is False else ""
+    except BaseException as error:  # noqa: BLE001 - it is the answer of the check
+        return f"{name}: {' '.join(error_text(error).split()):.300}"
 
-    def __init__(self, name: str, check: Check) -> None:
-        self._name = name
-        self._check = check
-        self._lock = threading.Lock()
-        self._answer: Future[str] | None = None
-        self._began = 0.0
 
-    def call(self) -> Callable[[float], str]:
-        """Call it, unless a call has not ended; return a function that waits for the answer: ``_problem``."""
-        with self._lock:
-            if self._answer is None or self._answer.done():
-                self._began = time.monotonic()
-                self._answer = call_apart(self._run, f"distq-check-{self._name}")
-            return partial(self._problem, self._answer, self._began)
-
-    def _problem(self, answer: Future[str], began: float, until: float) -> str:
-        """Return why the check fails, or nothing; a call without an answer ``until`` then fails."""
-        try:
-            return answer.result(max(0.0, until - time.monotonic()))
-        except TimeoutError:
-            return f"{self._name}: no answer for {duration(time.monotonic() - began)}"
-
-    def _run(self) -> str:
-        try:
-            return f"{self._name}: failed" if self._check() is False else ""
-        except BaseException as error:  # noqa: BLE001 - it is the answer of the check
-            return f"{self._name}: {' '.join(error_text(error).split()):.300}"
+def _problem(name: str, answer: Future[str], began: float, until: float) -> str:
+    """Return why a check fails, or nothing; a call without an answer ``until`` then fails."""
+    try:
+        return answer.result(max(0.0, until - time.monotonic()))
+    except TimeoutError:
+        return f"{name}: no answer for {duration(time.monotonic() - began)}"
 
 
 class ProcessHealth:
