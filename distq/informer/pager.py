@@ -76,48 +76,36 @@ class Pages:
         logger.info("%s: the list took too long; anew in pages of %d", self._list_watch, self._size.limit)
 
 
-class Pager:
-    """Hands lists over to a sink, page by page."""
-
-    def __init__(self, list_watch: ListerWatcher, sink: Sink, clock: Clock) -> None:
-        self._list_watch = list_watch
-        self._sink = sink
-        self._clock = clock
-
-    def list(self, stop: threading.Event) -> None:
-        """List until the sink has all, or until ``stop`` is set; raises ApiError and the sink's errors."""
-        pages = Pages(self._list_watch)
-        with raised_gc_threshold():
-            while not stop.is_set():
-                if pages.at_start:
-                    self._sink.begin_list()
-                page = self._next_page(pages, stop)
-                if page is None:
-                    self._sink.position()  # it shows that the list goes on: each request may have taken long
-                if page is None or stop.is_set():
-                    continue
-                self._sink.page(page.objects)
-                if pages.ended:
-                    self._sink.end_list(pages.version)
-                    return
-
-    def _next_page(self, pages: Pages, stop: threading.Event) -> Page | None:
-        """Wait as long as the API server asks to: a list begun anew asks it, and the sink, for more."""
-        while True:
+def list_in_pages(list_watch: ListerWatcher, sink: Sink, clock: Clock, stop: threading.Event) -> None:
+    """List until the sink has all, or until ``stop`` is set; raises ApiError and the sink's errors."""
+    pages = Pages(list_watch)
+    with raised_gc_threshold():
+        while not stop.is_set():
+            if pages.at_start:
+                sink.begin_list()
             try:
-                return pages.next_page()
+                page = pages.next_page()
             except TooManyRequests as error:
-                delay = retry_after(error)
-                if pages.at_start or not delay or self._wait(delay, stop):
+                if pages.at_start or not (delay := retry_after(error)):
                     raise
+                _wait(delay, sink, clock, stop)  # a list begun anew would ask it, and the sink, for more
+                continue
+            if page is None:
+                sink.position()  # it shows that the list goes on: each request may have taken long
+            if page is None or stop.is_set():
+                continue
+            sink.page(page.objects)
+            if pages.ended:
+                sink.end_list(pages.version)
+                return
 
-    def _wait(self, seconds: float, stop: threading.Event) -> bool:
-        """Wait; return whether ``stop`` was set. Asking the sink shows meanwhile that its thread goes on."""
-        until = self._clock.monotonic() + seconds
-        while not stop.is_set() and (left := until - self._clock.monotonic()) > 0:
-            self._clock.wait(stop, min(left, LONGEST_WAIT))
-            self._sink.position()
-        return stop.is_set()
+
+def _wait(seconds: float, sink: Sink, clock: Clock, stop: threading.Event) -> None:
+    """Wait as long as the API server asks to. Asking the sink shows meanwhile that its thread goes on."""
+    until = clock.monotonic() + seconds
+    while not stop.is_set() and (left := until - clock.monotonic()) > 0:
+        clock.wait(stop, min(left, LONGEST_WAIT))
+        sink.position()
 
 
 @contextmanager

@@ -24,7 +24,7 @@ from distq.errors import (
 from distq.informer.backoff import Backoff, retry_after
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.objects import is_older
-from distq.informer.pager import Pager, raised_gc_threshold
+from distq.informer.pager import list_in_pages, raised_gc_threshold
 from distq.informer.read_ahead import ReadAhead
 from distq.informer.sink import PositionMoved, Sink
 from distq.informer.wire import RawObject, WatchEvent
@@ -76,7 +76,6 @@ class Reflector:
         self._clock = clock
         self._on_error = on_error or self.report
         self._outage = Outage(str(list_watch), logger, clock)
-        self._pager = Pager(list_watch, sink, clock)
         self._backoff = Backoff(clock)
         self._was_known = False
         """The API server once knew the resource: NotFound no longer ends the run."""
@@ -161,7 +160,7 @@ class Reflector:
                 return
             if listed:
                 self._hands_over = True
-                self._pager.list(stop)
+                list_in_pages(self._list_watch, self._sink, self._clock, stop)
                 self._hands_over = False
             if not stop.is_set():
                 self._watch(stop)

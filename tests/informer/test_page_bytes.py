@@ -12,7 +12,7 @@ from distq.client.client import Client
 from distq.client.http_answer import AnswerTooLarge
 from distq.clock import SYSTEM_CLOCK
 from distq.informer.listwatch import ListWatch
-from distq.informer.pager import Pager, Pages
+from distq.informer.pager import Pages, list_in_pages
 from distq.redisio.limits import PAGE_SIZE
 from tests.support.api_servers import ApiServer
 from tests.support.recording import Recorder
@@ -129,7 +129,8 @@ def test_the_sink_is_asked_between_two_requests(client: Measuring, namespace: st
 
     sink.position = sink.on_page = position  # type: ignore[assignment,method-assign]
     client.limits = []
-    Pager(ListWatch(client, CONFIG_MAPS, namespace=namespace), sink, SYSTEM_CLOCK).list(threading.Event())
+    list_watch = ListWatch(client, CONFIG_MAPS, namespace=namespace)
+    list_in_pages(list_watch, sink, SYSTEM_CLOCK, threading.Event())
     assert sink.listed() == {*keys}
     assert client.limits[:3] == [50, 12, 3]
     assert most == 1
