@@ -164,8 +164,7 @@ class SharedPages:
     def _drop_oldest(self) -> None:
         """Keep the newest pages, of as many bytes as one page may have."""
         with self._lock:
-            there = [(key, page) for key, page in self._pages.items() if page.done() and not page.exception()]
-            sizes = [(key, page.result().size) for key, page in there]
+            sizes = [(key, page.result().size) for key, page in self._pages.items() if page.done()]
             too_many = sum(size for _, size in sizes) - LIST_BYTES
             for key, size in sizes[:-1]:
                 if too_many <= 0:
