@@ -7,7 +7,7 @@ goes on. All keys that they enqueue are of low priority, and unchanged objects k
 import logging
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 from distq.clock import Clock
@@ -43,7 +43,6 @@ class Relist(ABC):
         self._router = router
         self._moves = moves
         self._listed: set[str] = set()
-        self._replaced: Mapping[str, Replaced] = {}
 
     def page(self, objects: Sequence[RawObject]) -> None:
         """Hand over a page's objects; raises RoutingError, and as ``Committer.commit`` does."""
@@ -54,16 +53,16 @@ class Relist(ABC):
         known = self._committer.known_of([obj.key for obj in objects])
         rows = list(zip(objects, known, strict=True))
         changes = [obj.key for obj, before in rows if before.version not in {None, obj.version}]
-        self._replaced = self._router.replaced(changes, self._committer.cached_of)
+        replaced = self._router.replaced(changes, self._committer.cached_of)
         for obj, before in rows:
             self._listed.add(obj.key)
-            if (route := self._route(obj, before)) is not None:
+            if (route := self._route(obj, before, replaced.get(obj.key))) is not None:
                 (unchanged if before.version == obj.version else changed).add(route)
         changed.flush()
         unchanged.flush()
 
     @abstractmethod
-    def _route(self, obj: RawObject, before: Known) -> Route | None:
+    def _route(self, obj: RawObject, before: Known, replaced: Replaced) -> Route | None:
         """Return the route of an object, None where nothing is to be done."""
 
     def _vanished_routes(self, gone: Sequence[tuple[str, Known]], version: str) -> Iterator[Route]:
@@ -102,10 +101,10 @@ class Replacement(Relist):
         listed, self._listed = len(self._listed), set()
         return listed
 
-    def _route(self, obj: RawObject, before: Known) -> Route | None:
+    def _route(self, obj: RawObject, before: Known, replaced: Replaced) -> Route | None:
         if before.version == obj.version and not self.everything:
             return self._router.unchanged(obj, before)
-        return self._router.route_listed(obj, before, self._replaced.get(obj.key))
+        return self._router.route_listed(obj, before, replaced)
 
 
 class Resync(Relist):
@@ -140,10 +139,10 @@ class Resync(Relist):
             self._listed.clear()
         return False
 
-    def _route(self, obj: RawObject, before: Known) -> Route | None:
+    def _route(self, obj: RawObject, before: Known, replaced: Replaced) -> Route | None:
         if before.version is not None and is_older(obj.version, before.version):
             return None  # its event came meanwhile
-        route = self._router.route_listed(obj, before, self._replaced.get(obj.key))
+        route = self._router.route_listed(obj, before, replaced)
         route = route._replace(cached=None)  # it may be older than the watch
         if before.version != obj.version:  # an event of it may still come
             self._router.last_seen.forget(obj)  # or it would be compared with itself
