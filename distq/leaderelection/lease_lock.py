@@ -11,8 +11,8 @@ import logging
 import random
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any, ClassVar
 
 from distq.client.client import Client
@@ -98,16 +98,10 @@ class ObjectLock(ABC):
         except NotFound as error:
             raise Conflict(str(error), status=409, reason="Conflict") from error
 
-    @contextmanager
-    def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> Iterator[None]:
+    def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> AbstractContextManager[None]:
         """Watch the object and call ``on_record`` from the watch's thread with the record of each event."""
         path = self.resource.path(self._namespace)
-        watch = ObjectWatch(self._client, path, self._name, lambda found: on_record(self._record_of(found)))
-        watch.start()
-        try:
-            yield
-        finally:
-            watch.close()
+        return ObjectWatch(self._client, path, self._name, lambda found: on_record(self._record_of(found)))
 
     def record_event(self, message: str) -> None:
         """Record a Normal event with the reason LeaderElection about the object."""
@@ -205,8 +199,8 @@ def _spec_of(record: LeaderElectionRecord) -> dict[str, Any]:
     return fields_of(record, transitions="leaseTransitions", precision="microseconds")
 
 
-class ObjectWatch:
-    """Call ``on_object`` from a thread with the object as it is and as it becomes, until closed.
+class ObjectWatch(AbstractContextManager[None]):
+    """Call ``on_object`` from a thread with the object as it is and as it becomes, within the block.
 
     So a follower receives a renewal or a release when it happens. It only saves time: followers ask for the
     record now and then anyway, and always before they take it.
@@ -221,11 +215,10 @@ class ObjectWatch:
         self._stream: WatchResponse | None = None
         self._pause = FIRST_PAUSE
 
-    def start(self) -> None:
-        """Start the thread."""
+    def __enter__(self) -> None:
         threading.Thread(target=self._run, name=f"distq-election-watch-{self._name}", daemon=True).start()
 
-    def close(self) -> None:
+    def __exit__(self, *error: object) -> None:
         """End the watch; nothing is called afterwards, but the thread is not waited for."""
         self._closed.set()
         stream = self._stream
@@ -251,7 +244,7 @@ class ObjectWatch:
         }
         with self._client.stream(self._path, query=query, read_timeout=READ_TIMEOUT) as stream:
             self._stream = stream
-            if self._closed.is_set():  # close() came too early to find the stream
+            if self._closed.is_set():  # too early to find the stream
                 return
             for line in stream:
                 self._take(json.loads(line))
