@@ -84,7 +84,9 @@ class PatientTurns:
             except RedisError as error:
                 if away_since is None:
                     away_since = time.monotonic()
-                    self._report(error)
+                    _logger.warning("%s: %s Going on once it answers.", self._name, error)
+                    if self._recorder is not None:
+                        self._recorder.outage()
                 if self._stopping.is_set() and not settlements:
                     return Turn([], [], 0.0)
                 if (left := self.deadline - time.monotonic()) <= 0:
@@ -95,11 +97,6 @@ class PatientTurns:
             away = duration(time.monotonic() - away_since)
             _logger.warning("%s: Redis answers again after %s", self._name, away)
         return turn
-
-    def _report(self, error: RedisError) -> None:
-        _logger.warning("%s: %s Going on once it answers.", self._name, error)
-        if self._recorder is not None:
-            self._recorder.outage()
 
     def _pause(self, seconds: float) -> None:
         """Sleep; a shutdown that begins meanwhile ends it."""
