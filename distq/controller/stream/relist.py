@@ -92,8 +92,7 @@ class Replacement(Relist):
         """Enqueue the keys of vanished objects; return how many were listed, as of the version."""
         if self._router.caching:
             self._committer.end_pages(version)
-        gone_at = version if self._router.caching else ""
-        write_all_tombstones(self._committer, self._listed, lambda gone: self._vanished_routes(gone, gone_at))
+        write_all_tombstones(self._committer, self._listed, lambda gone: self._vanished_routes(gone, version))
         if self._from_mark:
             drop_unlisted_parked(self._committer, self._listed)
         if self._router.caching:
@@ -121,7 +120,7 @@ class Resync(Relist):
         self._tombstones = write_tombstones(
             committer,
             self._vanished,
-            lambda gone: self._vanished_routes(gone, self.pages.version if router.caching else ""),
+            lambda gone: self._vanished_routes(gone, self.pages.version),
             moves=False,
         )
 

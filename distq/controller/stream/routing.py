@@ -158,7 +158,7 @@ class Router:
         """Return the route of an object that a list shows no longer; raises RoutingError."""
         self.routed_at = self._monotonic()
         own = key_of_name(name)
-        gone_at = gone_at if own else ""  # else the cache never had it
+        gone_at = gone_at if own and self.caching else ""  # else the cache never had it
         if not self.mapped:
             return Route(name, own, None, gone_at=gone_at)
         self._begin(name, own, None, gone_at)
