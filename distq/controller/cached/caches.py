@@ -127,13 +127,13 @@ class CacheLister(Lister):
             found = objects.get(key)
             return [found] if found else []
 
-        caches = self._covering(key, key.rpartition("/")[0])
+        caches = self._covering(key.rpartition("/")[0])
         return next(self._read(caches, read, lambda ahead: ahead.name == key), None)
 
     def list(self, namespace: str | None = None, *, label_selector: str | Labels = "") -> Objects:
         """Return all objects, or those of a namespace, whose labels match."""
         selected = selection(label_selector)
-        caches = self._caches if namespace is None else self._covering(f"{namespace}/", namespace)
+        caches = self._caches if namespace is None else self._covering(namespace)
         index, pairs = self._caches[0].caching.labels_index, label_pairs(label_selector)
 
         def read(objects: ObjectCache) -> Sequence[CachedObject]:
@@ -164,8 +164,8 @@ class CacheLister(Lister):
         )
         return list(found)
 
-    def _covering(self, key: str, namespace: str) -> Sequence[StreamCache]:
-        caches = [cache for cache in self._caches if cache.covers(key)]
+    def _covering(self, namespace: str) -> Sequence[StreamCache]:
+        caches = [cache for cache in self._caches if cache.covers(namespace)]
         if not caches:
             watched = ", ".join(str(cache.place.namespace) for cache in self._caches)
             raise ConfigError(

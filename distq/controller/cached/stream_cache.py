@@ -55,9 +55,9 @@ class StreamCache:
     _found: ObjectCache | None = field(default=None, init=False)
     _writer: ObjectCache | None = field(default=None, init=False)
 
-    def covers(self, key: str) -> bool:
-        """Return whether an object of this key is looked for here."""
-        return self.place.namespace in {None, key.rpartition("/")[0]}
+    def covers(self, namespace: str) -> bool:
+        """Return whether objects of this namespace are looked for here."""
+        return self.place.namespace in {None, namespace}
 
     def read(self, ask: Callable[[ObjectCache], Answer]) -> Answer:
         """Return the answer of the cache as soon as it is complete.

@@ -57,8 +57,9 @@ class WriteThrough:
         """Put a write into the caches of its resource and cluster, if its key is a key of Redis."""
         for caches, cache in self._caches.get(group_kind(str(write.resource)), ()):
             try:
+                namespace = write.key.rpartition("/")[0]
                 takes_key = is_key(write.key, len(write.key.encode(errors="replace")))
-                if cache.covers(write.key) and takes_key and self._is_of_this_cluster(write.client):
+                if cache.covers(namespace) and takes_key and self._is_of_this_cluster(write.client):
                     _write_through(cache, write)
             except Exception as error:  # noqa: BLE001 - the write is done, with or without a copy
                 caches.unwritten(cache)
