@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import threading
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -117,10 +118,15 @@ def run_program() -> None:
 
 
 def _open_standard_streams() -> None:
-    """Discard what is printed to a closed stream: its number would be the next file's, or socket's."""
+    """Discard what is printed to a closed stream: its number would be the next file's, or socket's.
+
+    Letters that the encoding of a terminal lacks are printed as escapes, as Python does on stderr.
+    """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115  # for the life of the process
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _flush() -> None:

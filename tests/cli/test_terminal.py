@@ -130,6 +130,17 @@ def test_colour_is_for_terminals_that_want_it(
     assert ("\x1b[31mprod/web" in window.raw) == coloured
 
 
+@pytest.mark.parametrize("arguments", [(), ("prod/日本",)])
+def test_letters_that_a_terminal_lacks_are_escaped(
+    distq: CommandLine, foos: Queue, redis: Connection, arguments: tuple[str, ...]
+) -> None:
+    """A key or an error of another language is no traceback, and hides no other item."""
+    Queue("foos", redis).add("prod/日本")
+    latin = distq("items", "foos", *arguments, PYTHONIOENCODING="iso-8859-1:strict")
+    assert (latin.returncode, "Traceback" in latin.stderr) == (0, False)
+    assert "\\u65e5\\u672c" in latin.stdout
+
+
 def test_all_items_of_a_state_are_parked_at_once(distq: CommandLine, redis: Connection) -> None:
     """As it is requeued and deleted: all of it, or what matches."""
     queue = Queue("foos", redis)
