@@ -49,10 +49,13 @@ class UserLine:
 
 
 def hash_password(password: str) -> str:
-    """Return the hash of a password for the file (scrypt, by werkzeug). Raises ConfigError for none."""
+    """Return the hash of a password for the file (scrypt, by werkzeug). Raises ConfigError for a bad one."""
     if not password or len(password) > LONGEST_PASSWORD:
         raise ConfigError(f"bad password: give 1 to {LONGEST_PASSWORD} characters.")
-    return generate_password_hash(password, "scrypt")
+    try:
+        return generate_password_hash(password, "scrypt")
+    except UnicodeEncodeError:
+        raise ConfigError("bad password: it is no UTF-8.") from None
 
 
 def is_name(text: str) -> bool:

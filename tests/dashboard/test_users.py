@@ -69,7 +69,7 @@ def test_hashes_are_salted_and_slow() -> None:
     assert first != second
     cost, block, _ = map(int, re.findall(r"\d+", first.partition("$")[0]))
     assert cost * block * 128 >= 32 * 1024 * 1024
-    for bad in ("", "x" * 1025):
+    for bad in ("", "x" * 1025, "\udcff"):
         with pytest.raises(ConfigError, match="bad password"):
             hash_password(bad)
 
