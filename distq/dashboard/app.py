@@ -17,6 +17,7 @@ from distq.dashboard.rq_urls import RqUrls
 from distq.dashboard.security import protect
 from distq.errors import DistqError, InvalidKey, InvalidQueueName
 from distq.inspector import Inspector
+from distq.inspector.view import beginning_with
 from distq.wording import age, brief, rfc3339
 
 
@@ -37,7 +38,7 @@ def create_app(inspector: Inspector, policy: AccessPolicy | None = None) -> Flas
     app.register_blueprint(pages.blueprint())
     app.context_processor(about)
     app.jinja_env.globals.update(attention=attention)
-    filters = (age, brief, wording.number, wording.utc, wording.clock, rfc3339)
+    filters = (age, brief, wording.number, wording.utc, wording.clock, rfc3339, beginning_with)
     app.jinja_env.filters |= {each.__name__: each for each in filters} | {"encoded_key": encoded}
     protect(app, policy)
     logins = Logins(policy, inspector)

@@ -250,12 +250,21 @@ def glob_of(match: str) -> str:
     return match if _SPECIAL & set(match) else f"{match}*"
 
 
+def beginning_with(text: str) -> str:
+    """Return the search for keys that begin so, also where the text has special characters."""
+    return f"{_escaped(text)}*" if _SPECIAL & set(text) else text
+
+
+def _escaped(text: str) -> str:
+    return "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in text)
+
+
 def _siblings(store: QueueStore, key: str) -> Read[list[str]]:
     """Return some other items of the key's namespace, the part before its last slash."""
     namespace, slash, _ = key.rpartition("/")
     if not slash:
         return []
-    glob = "".join(f"\\{letter}" if letter in _SPECIAL else letter for letter in namespace) + "/*"
+    glob = f"{_escaped(namespace)}/*"
     states = ("processing", "ready", "suspects", "held_back", "delayed", "dead")
     scans = yield store.commands(*(("ZSCAN", state, 0, "MATCH", glob, "COUNT", 1000) for state in states))
     names = dict.fromkeys(shown(member) for _, flat in scans for member in flat[::2])

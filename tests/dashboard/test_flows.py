@@ -3,6 +3,7 @@
 import html
 import re
 
+import pytest
 from flask.testing import FlaskClient
 
 from distq.dashboard.item_id import encoded
@@ -60,3 +61,19 @@ def test_any_name_of_a_flow_is_text(browser: FlaskClient, queue: Queue) -> None:
         flow = key.partition("/")[0]
         assert f'id="flow-{encoded(flow)}"' in page
         assert html.escape(flow).replace("&#x27;", "&#39;").replace("&quot;", "&#34;") in page
+
+
+@pytest.mark.parametrize("flow", ["a*b", "a[b]", "a?", "a\\b"])
+def test_a_flow_is_a_link_to_its_items_whatever_its_name(
+    browser: FlaskClient, queue: Queue, flow: str
+) -> None:
+    """Also where the name has what a search takes for a glob; and so is the namespace of an item."""
+    queue.add(f"{flow}/x", f"{flow}/y", "axb/x")
+    item = f"/queues/foos/items/{encoded(f'{flow}/x')}"
+    links = read(browser, "/queues/foos").links | read(browser, item).links
+    for text in (flow, f"Search for {flow}/"):
+        (found,) = [link for link, shown in links.items() if shown == text]
+        assert {row for row in read(browser, found).links.values() if row.endswith(("/x", "/y"))} == {
+            f"{flow}/x",
+            f"{flow}/y",
+        }
