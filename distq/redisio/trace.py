@@ -26,6 +26,7 @@ from distq.redisio.keys import bytes_of, text_of
 from distq.redisio.limits import SCAN_LIMIT, TRACE_BYTES, TRACE_ENTRIES, TRACE_ENTRY_BYTES
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import parse_fields, words_of
+from distq.redisio.scores import decode_time
 
 KEPT = 24 * 3600.0
 """Seconds for which entries stay after the end of a trace."""
@@ -67,7 +68,7 @@ class TracedCall:
         return cls(
             id=entry_id.decode(),
             script=_known(str(fields.get("call", "")), fields.get("asks")),
-            at_us=int(at) if isinstance(at, str) and at.isdigit() else None,
+            at_us=decode_time(bytes_of(at)) if isinstance(at, str) else None,
             args=_in_bytes(fields.get("args") or []),
             reply=_in_bytes(fields.get("reply")),
             due=_in_bytes(fields.get("due") or []),
@@ -149,8 +150,8 @@ def entries(store: QueueStore, since: str = "-") -> Iterator[TracedCall]:
 
 def ends_at(value: bytes | None) -> float | None:
     """Return when a trace ends, seconds since the epoch, by ``meta``'s field ``trace``; None for none."""
-    first = (value or b"").partition(b" ")[0]
-    return int(first) / 1e6 if first.isdigit() else None
+    until_us = decode_time((value or b"").partition(b" ")[0])
+    return None if until_us is None else until_us / 1e6
 
 
 def _known(script: str, asks: object) -> str:

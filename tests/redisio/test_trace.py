@@ -7,7 +7,7 @@ import pytest
 from distq.redisio import scripts, trace
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.trace import TracedCall, entries, switch_off, switch_on
+from distq.redisio.trace import TracedCall, ends_at, entries, switch_off, switch_on
 from tests.support.populated import Populated
 
 QUEUE_SCRIPTS = [name for name in scripts.names() if name != "trace"]
@@ -157,8 +157,15 @@ def test_full_memory_ends_no_work(populated: Populated) -> None:
 
 def test_a_foreign_entry_is_an_entry_of_nothing(store: QueueStore) -> None:
     """It is read without an error."""
-    for text in (b"", b"\xff", b"[]", b'{"call":7,"at":7,"args":{}}'):
+    times = [f'{{"call":"add","at":"{time}"}}'.encode() for time in ("9" * 30, "9" * 5000, "²")]
+    for text in (b"", b"\xff", b"[]", b'{"call":7,"at":7,"args":{}}', *times):
         assert TracedCall.parse(b"1-1", text).at_us is None
+
+
+@pytest.mark.parametrize("value", [b"9" * 30, b"9" * 5000, b"-1", b"nan", b"garbage", b""])
+def test_a_trace_that_ends_at_no_time_is_none(value: bytes) -> None:
+    """No moment that a calendar lacks gets into the numbers of a queue."""
+    assert ends_at(value) is None
 
 
 def test_an_entry_of_another_version_is_an_entry_of_nothing(store: QueueStore) -> None:
