@@ -373,3 +373,16 @@ def test_looking_changes_nothing(browser: FlaskClient, connection: Connection, e
     for path in (*every_page("foos", "ns/dead"), "/queues/foos?match=*", "/queues/foos?past=week"):
         assert browser.get(path).status_code == 200, path
     assert items_in(connection) == before
+
+
+def test_a_park_is_no_failure(browser: FlaskClient, queue: Queue, connection: Connection) -> None:
+    """An item that never failed has no last failure; of one that did, only the time of the park is known."""
+    queue.add("ns/failed")
+    queue.settle(queue.get(timeout=5), ValueError("broken"))
+    assert ", last" in browser.get("/queues/foos/items/ns~2Ffailed").text
+    queue.add("ns/new")
+    assert Inspector(connection).park("foos", "ns/failed", "ns/new", reason="waits for INC-7") == 2
+    for path in ("/failing", "/queues/foos?state=failing"):
+        rows = [row for row in read(browser, path).rows.values() if row and row[0].startswith("ns/")]
+        assert [row[4] for row in rows] == [NONE, NONE]
+    assert ", last" not in browser.get("/queues/foos/items/ns~2Ffailed").text
