@@ -72,7 +72,10 @@ def test_one_item_is_repaired(visitor: Visitor, inspector: Inspector, every_stat
 
 
 def test_a_state_is_looked_at_again(visitor: Visitor, inspector: Inspector, every_state: Queue) -> None:
-    """An item that left its state since the page was drawn is left alone, and the answer reports this."""
+    """An item that left its state since the page was drawn is left alone, and the answer reports this.
+
+    A park takes ready and delayed items alike.
+    """
     stale = "Nothing was changed: ns/ready left its state meanwhile."
     assert act(visitor, "requeue", key="ns/ready", state="dead") == [stale]
     assert act(visitor, "delete", key="ns/ready", state="delayed", confirmed="yes") == [stale]
@@ -85,6 +88,7 @@ def test_a_state_is_looked_at_again(visitor: Visitor, inspector: Inspector, ever
         "fix these objects, or the function and then resync foos."
     ]
     assert states(inspector)["ns/ready"] == "ready"
+    assert act(visitor, "park", key="ns/delayed", state="ready") == ["Parked ns/delayed."]
 
 
 def test_an_object_that_a_watch_could_not_map_is_not_requeued(
