@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from distq.errors import RedisError, RedisUnavailable
 from distq.redisio.limits import TURN_LIMIT
@@ -30,13 +31,12 @@ class PendingCall:
 class CallCombiner:
     """Lets one thread at a time make a turn, for itself and for the threads that wait behind it.
 
-    ``make_turn`` receives the calls that it must answer. ``turn_lock`` is held meanwhile.
+    ``make_turn`` receives what the calls want together: entries, claims, and claims ahead. ``turn_lock`` is
+    held meanwhile.
     """
 
     def __init__(
-        self,
-        turn_lock: threading.Lock,
-        make_turn: Callable[[Sequence[PendingCall]], None],
+        self, turn_lock: threading.Lock, make_turn: Callable[[Sequence[Entry], int, int], Turn]
     ) -> None:
         self._turn_lock = turn_lock
         self._make_turn = make_turn
@@ -45,7 +45,8 @@ class CallCombiner:
 
     def call(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
         """Return the part of a turn, made by this thread or another, that belongs to this call."""
-        call, is_alone = PendingCall(entries, want, ahead), not self._calls
+        # a copy: without a reply the turn stays in doubt, and the caller may change its list
+        call, is_alone = PendingCall(list(entries), want, ahead), not self._calls
         self._calls.append(call)
         try:
             if is_alone or not self._is_taken_along(call):
@@ -81,7 +82,11 @@ class CallCombiner:
 
     def _answer(self, calls: Sequence[PendingCall]) -> None:
         try:
-            self._make_turn(calls)
+            if len(calls) == 1:
+                (call,) = calls
+                call.turn = self._make_turn(call.entries, call.want, call.ahead)
+            else:
+                self._make_turn_for(calls)
         except BaseException as error:
             why = error if isinstance(error, RedisError) else RedisUnavailable("the turn failed. Try again.")
             for call in calls:
@@ -93,6 +98,18 @@ class CallCombiner:
             for call in calls:
                 if call.answered is not None:
                     call.answered.release()
+
+    def _make_turn_for(self, calls: Sequence[PendingCall]) -> None:
+        """Make one turn, and give each call its part; the first one gets the counts."""
+        entries = [entry for call in calls for entry in call.entries]
+        turn = self._make_turn(entries, sum(call.want for call in calls), sum(call.ahead for call in calls))
+        requests, dispositions = iter(turn.requests), iter(turn.dispositions)
+        promoted, revived = turn.promoted, turn.revived
+        for call in calls:
+            own = list(islice(requests, call.want))
+            results = list(islice(dispositions, len(call.entries)))
+            call.turn = Turn(own, results, turn.wait, promoted, revived, turn.fence)
+            promoted = revived = 0
 
     def _with_others(self, own: PendingCall) -> list[PendingCall]:
         """Return this thread's call, and as many of those that wait as the same turn can carry."""

@@ -21,12 +21,12 @@ from distq.errors import DistqError, RedisError, RedisUnavailable
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.sleeper import FollowUp, Sleeper
 from distq.wording import counted, duration
-from distq.workqueue.call_combiner import CallCombiner, PendingCall
+from distq.workqueue.call_combiner import CallCombiner
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.dispositions import Dispositions
 from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.heartbeat import Heartbeat
-from distq.workqueue.interface import Disposition, Request, Turn, is_cancelled
+from distq.workqueue.interface import Request, Turn, is_cancelled
 from distq.workqueue.turn_client import TurnClient
 
 _logger = logging.getLogger("distq.queue")
@@ -61,7 +61,7 @@ class RedisSession:
     def _begin(self) -> None:
         """Start from nothing; also in the child of a fork: the claims stay with the parent."""
         self._turn_lock = threading.Lock()
-        self._combiner = CallCombiner(self._turn_lock, self._answer)
+        self._combiner = CallCombiner(self._turn_lock, self._make_turn)
         self._sleeper = Sleeper(self.store.connection, self.store.key("wake"))
         self._dispositions = Dispositions()
         self._settings.callbacks.begin()
@@ -217,14 +217,9 @@ class RedisSession:
 
     # One turn for all waiting calls
 
-    def _answer(self, calls: Sequence[PendingCall]) -> None:
-        """Settle the entries of all calls, claim the items they lack beyond the spare ones, and answer."""
+    def _make_turn(self, entries: Sequence[Entry], want: int, ahead: int) -> Turn:
+        """Settle the entries, and claim the items that are wanted beyond the spare ones."""
         ledger, client = self.ledger, self.client
-        entries: list[Entry] = []
-        want = ahead = 0
-        for call in calls:
-            entries += call.entries
-            want, ahead = want + call.want, ahead + call.ahead
         wait = client.resolve_doubt(0 if self._stopped else want + ahead)
         if ledger.spare:
             ledger.leave_cancelled(self.clock.monotonic())
@@ -238,23 +233,10 @@ class RedisSession:
         if ledger.draining or too_late:
             wait = _RESTING_WAIT
         requests = [] if not want or stopped or client.deadline.is_over() else ledger.take(want)
-        self._hand_out(requests, self._dispositions.take(entries), calls, wait)
-
-    def _hand_out(
-        self,
-        requests: Sequence[Request],
-        dispositions: Sequence[Disposition],
-        calls: Sequence[PendingCall],
-        wait: float,
-    ) -> None:
-        """Answer each call with its part of the results."""
-        ledger, fence = self.ledger, self.client.fence
-        for call in calls:
-            own, requests = requests[: call.want], requests[call.want :]
-            n_settled = len(call.entries)
-            results, dispositions = dispositions[:n_settled], dispositions[n_settled:]
-            call.turn = Turn(own, results, wait, ledger.promoted, ledger.revived, fence)
-            ledger.promoted = ledger.revived = 0
+        dispositions = self._dispositions.take(entries)
+        turn = Turn(requests, dispositions, wait, ledger.promoted, ledger.revived, client.fence)
+        ledger.promoted = ledger.revived = 0
+        return turn
 
     # The end
 

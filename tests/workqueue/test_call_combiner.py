@@ -11,6 +11,7 @@ import pytest
 from distq.errors import RedisUnavailable
 from distq.workqueue import call_combiner
 from distq.workqueue.call_combiner import CallCombiner, PendingCall
+from distq.workqueue.engine import Entry
 from distq.workqueue.interface import Turn
 from tests.support.eventually import eventually
 
@@ -22,16 +23,16 @@ class Answered:
         self.sizes = list[int]()
         """How many calls each turn answered."""
         self.error: Exception | None = None
-        self.combiner = CallCombiner(threading.Lock(), self._answer)
+        self.combiner = CallCombiner(threading.Lock(), self._make_turn)
         self.about_to_go_on = PendingCall([], 0, 1, turn=Turn([], [], 0.0))
         self.combiner._calls.append(self.about_to_go_on)
 
-    def _answer(self, calls: Sequence[PendingCall]) -> None:
-        self.sizes.append(len(calls))
+    def _make_turn(self, entries: Sequence[Entry], want: int, ahead: int) -> Turn:
+        del entries, want
+        self.sizes.append(ahead)  # each call asks for one item ahead
         if self.error is not None:
             raise self.error
-        for call in calls:
-            call.turn = Turn([], [], 0.0)
+        return Turn([], [], 0.0)
 
     def call(self) -> Turn:
         """Make a call, as a loop does that settles its item."""

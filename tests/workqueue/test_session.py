@@ -102,6 +102,20 @@ def test_a_settlement_whose_reply_was_lost_is_answered_when_it_is_repeated(unhea
     queue.close()
 
 
+def test_a_caller_may_change_its_list_though_the_reply_was_lost(unheard: Unheard) -> None:
+    """The turn is asked for again with the settlements that were sent."""
+    queue = _queue(unheard)
+    queue.add("a", "b")
+    settlements = [Settlement(request, Success()) for request in queue.turn([], 2).requests]
+    unheard.lost = 1
+    with pytest.raises(RedisUnavailable):
+        queue.turn(settlements, 0)
+    second = settlements.pop()
+    assert [each.kind for each in queue.turn(settlements, 0).dispositions] == ["ended"]
+    assert queue.settle(second.request)
+    queue.close()
+
+
 def test_a_settlement_is_answered_though_two_replies_were_lost(unheard: Unheard) -> None:
     """That to the settlement, and that to a turn after it was asked for again, when the handle was closed."""
     queue = _queue(unheard)
