@@ -154,20 +154,19 @@ class Crowd:
         self._turns[why] += 1
         consumer.naps += 1
         while True:
-            settlements = [Settlement(request, Success()) for request in consumer.held]
-            encoded = encode(settlements, self._settings)
+            settled = [Settlement(request, Success()) for request in consumer.held]
+            settlements, others = encode(settled, self._settings)
             reply = self._store.run(
                 "turn",
                 session=consumer.session,
                 op=next(consumer.ops),
                 after="",
                 want=1,
-                max_clock_step=MAX_CLOCK_STEP,
-                n_ok=encoded.n_ok,
-                settlements=encoded.settlements,
+                n_ok=len(settled),
+                settlements=settlements,
                 **self._settings.inputs(),
             )
-            answer = decode(reply, encoded, ClaimPeriod())
+            answer = decode(reply, len(settled), others, ClaimPeriod())
             consumer.held = answer.requests
             if not answer.requests:
                 break

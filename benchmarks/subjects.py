@@ -140,7 +140,6 @@ class Consumer:
             op=(op := next(self._turns)),
             after=self._last_turn,
             want=want,
-            max_clock_step=MAX_CLOCK_STEP,
             n_ok=len(settled),
             settlements=settlements,
             **self._inputs,

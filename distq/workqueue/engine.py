@@ -64,7 +64,7 @@ class TurnSettings:
     callbacks: Callbacks = field(default_factory=Callbacks)
 
     def inputs(self) -> dict[str, str]:
-        """Return the inputs of the script."""
+        """Return the inputs of the script: as text, for numbers would have to be found among the words."""
         return {
             **self._constants,
             "fleet_concurrency": "" if self.fleet_concurrency is None else str(self.fleet_concurrency),
@@ -79,6 +79,7 @@ class TurnSettings:
             "max_retries": "" if max_retries is None else str(max_retries),
             "limiter": self._program,
             "revive_after": "" if self.revive_after is None else str(self.revive_after),
+            "max_clock_step": str(self.max_clock_step),
         }
 
     @property

@@ -24,7 +24,7 @@ from distq.workqueue.interface import Release, Request, Settlement
 from distq.workqueue.lost_sessions import LostSessions
 from distq.workqueue.queue_ownership import LOOK_EVERY, QueueOwnership
 from distq.workqueue.rate_limiters import microseconds
-from distq.workqueue.turns import UNKNOWN, Encoded, TurnReply, decode, encode, parts
+from distq.workqueue.turns import UNKNOWN, TurnReply, decode, encode, parts
 from distq.workqueue.worker import Worker
 
 _NO_TURN = "- -"
@@ -44,7 +44,8 @@ class SentTurn:
     """A turn under way, kept while its reply is missing."""
 
     entries: Sequence[Entry]
-    encoded: Encoded
+    others: Sequence[int]
+    """The places of the entries that are no successes."""
     inputs: dict[str, Any]
     want: int
     is_own: bool
@@ -161,15 +162,22 @@ class TurnClient:
 
     # Turns
 
-    def send(self, entries: Sequence[Entry], want: int, *, is_own: bool = False) -> float:
+    def send(self, entries: Sequence[Entry], want: int) -> float:
         """Make a turn, or several if one would block the server for too long; the last one claims.
 
         Return how many seconds a consumer that wants more may sleep.
         """
-        *earlier, last = parts(entries)
-        for part in earlier:
-            self._send_part(part, 0, is_own=is_own)
-        wait = self._send_part(last, want, is_own=is_own)
+        wait, rest = 0.0, parts(entries)
+        while rest:
+            part, *rest = rest
+            if not self.session:
+                self._open()
+            claims = want if want and not rest and self._may_claim() else 0
+            reply = self._run(self._numbered(part, claims))
+            wait = 0.0 if reply is None else reply.wait
+            if reply is None:  # adds, and settlements of claims still held, go again: once lost, in a new one
+                left = self._ledger.sendable(part, self._dispositions)
+                rest = [left, *rest] if left or (want and not rest) else rest
         if not self.ownership.rivals:
             return wait
         if session := self.session:  # it holds nothing, and would keep the rival waiting
@@ -180,33 +188,24 @@ class TurnClient:
 
     def release(self, requests: Sequence[Request]) -> None:
         """Release requests, if there is a session; callers that settle them still get ``refused``."""
-        if requests and self.session:
-            self.send([Settlement(request, Release()) for request in requests], 0, is_own=True)
+        entries = [Settlement(request, Release()) for request in requests]
+        for part in parts(entries) if entries else ():
+            if self.session:  # its loss ends all claims
+                self._run(self._numbered(part, 0, is_own=True))
 
-    def _send_part(self, entries: Sequence[Entry], want: int, *, is_own: bool) -> float:
-        if not self.session:
-            self._open()
-        reply = self._run(self._numbered(entries, want if want and self._may_claim() else 0, is_own=is_own))
-        if reply is not None:
-            return reply.wait
-        # send the adds, and settlements of claims still held, again: in a new session if this one was lost
-        left = self._ledger.sendable(entries, self._dispositions)
-        return self._send_part(left, want, is_own=is_own) if want or left else 0.0
-
-    def _numbered(self, entries: Sequence[Entry], want: int, *, is_own: bool) -> SentTurn:
-        encoded = encode(entries, self._settings)
+    def _numbered(self, entries: Sequence[Entry], want: int, *, is_own: bool = False) -> SentTurn:
+        settlements, others = encode(entries, self._settings)
         self.op += 1
-        inputs = {  # numbers as text: to find them among the words costs more than to write them
+        inputs = {
             **self._settings.inputs(),
             "session": self.session,
             "op": str(self.op),
             "after": self._last_turn,
             "want": str(want),
-            "max_clock_step": str(self._settings.max_clock_step),
-            "n_ok": str(encoded.n_ok),
-            "settlements": encoded.settlements,
+            "n_ok": str(len(entries) - len(others)),
+            "settlements": settlements,
         }
-        return SentTurn(entries, encoded, inputs, want, is_own)
+        return SentTurn(entries, others, inputs, want, is_own)
 
     @property
     def awaits_follow_up(self) -> bool:
@@ -223,7 +222,7 @@ class TurnClient:
             return None
         if not self.session or self._in_doubt is not None or self.deadline.is_over() or not self._may_claim():
             return None
-        sent = self._numbered([], want, is_own=False)
+        sent = self._numbered([], want)
         latest = self.fence + microseconds(seconds + _LATE_BY)
         sent.inputs["want"] = f"{want} until {latest}"
         sent.follow_up = FollowUp(self.store.call_of("turn", **sent.inputs))
@@ -245,16 +244,16 @@ class TurnClient:
         return self._take(sent, answer)
 
     def _take(self, sent: SentTurn, answer: Any) -> TurnReply | None:
-        if answer == b"LOST":
-            self._in_doubt = None
-            self._lose()
-            return None
         if isinstance(answer, bytes):
             self._in_doubt = None
-            _logger.warning("queue %s: Redis went back, comparing the claims", self.store.name)
-            self._compare(answer.decode().removeprefix("BACK "))
+            if answer == b"LOST":
+                self._lose()
+            else:
+                _logger.warning("queue %s: Redis went back, comparing the claims", self.store.name)
+                self._compare(answer.decode().removeprefix("BACK "))
             return None
-        reply = decode(answer, sent.encoded, self.deadline.period())
+        n_ok = len(sent.entries) - len(sent.others)
+        reply = decode(answer, n_ok, sent.others, self.deadline.period())
         self._ledger.record(sent.entries, reply, asked=sent.want > 0)
         self.worker.count(sent.entries, reply)
         if not sent.is_own:

@@ -34,20 +34,11 @@ from distq.workqueue.rate_limiters import Failure, fixed
 PENDING, DEAD, UNKNOWN = Disposition("pending"), Disposition("dead"), Disposition("unknown")
 
 
-@dataclass(slots=True)
-class Encoded:
-    """A turn's settlements as the script takes them: the successes first, since they are many and cheap.
+def encode(entries: Sequence[Entry], settings: TurnSettings) -> tuple[list[str | bytes | int], Sequence[int]]:
+    """Return entries as the script takes them, and the places of those that are no successes.
 
-    ``others`` are the places of the other outcomes among the entries.
+    The successes come first, since they are many and cheap: item and fence of each.
     """
-
-    n_ok: int
-    settlements: list[str | bytes | int]
-    others: Sequence[int] = ()
-
-
-def encode(entries: Sequence[Entry], settings: TurnSettings) -> Encoded:
-    """Write entries as the script takes them: item and fence of each success, then the others."""
     flat: list[str | bytes | int] = []
     others: list[int] = []
     fence, text = -1, ""
@@ -61,7 +52,7 @@ def encode(entries: Sequence[Entry], settings: TurnSettings) -> Encoded:
         flat += request.key, text
     for place in others:
         flat += _other(entries[place], settings)
-    return Encoded(len(entries) - len(others), flat, others)
+    return flat, others
 
 
 def parts(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
@@ -125,25 +116,28 @@ class TurnReply:
     unreadable: Sequence[Request] = ()
 
 
-def decode(reply: Sequence[Any], encoded: Encoded, period: ClaimPeriod) -> TurnReply:
-    """Read the script's reply; its claims belong to this period."""
-    fence, wait, alone, refusals, others, popped, records, promoted, revived, *links = reply
-    dispositions = [ENDED] * encoded.n_ok
-    if refusals or others:
-        dispositions = _dispositions(encoded, refusals, others or ())
+def decode(reply: Sequence[Any], n_ok: int, others: Sequence[int], period: ClaimPeriod) -> TurnReply:
+    """Read the script's reply to ``n_ok`` successes and ``others``; its claims belong to this period."""
+    fence, wait, alone, refusals, ends, popped, records, promoted, revived, *links = reply
+    dispositions = [ENDED] * n_ok
+    if refusals or ends:
+        dispositions = _dispositions(n_ok, others, refusals, ends or ())
     made_at = int(fence)
     requests, odd = _requests(made_at, popped, records, links[0] if links else None, period)
     return TurnReply(made_at, requests, dispositions, wait / 1e6, bool(alone), promoted, revived, odd)
 
 
-def _dispositions(encoded: Encoded, refusals: bytes, others: Sequence[bytes]) -> list[Disposition]:
-    dispositions = [ENDED] * encoded.n_ok + [_disposition(text) for text in others]
+def _dispositions(
+    n_ok: int, others: Sequence[int], refusals: bytes, ends: Sequence[bytes]
+) -> list[Disposition]:
+    """Return the dispositions in the order of the entries; ``ends`` are those of the ``others``."""
+    dispositions = [ENDED] * n_ok + [_disposition(text) for text in ends]
     for index in refusals.split(b",") if refusals else ():
         dispositions[int(index) - 1] = REFUSED
-    if not encoded.others:
+    if not others:
         return dispositions
-    successes, rest = iter(dispositions[: encoded.n_ok]), iter(dispositions[encoded.n_ok :])
-    rare = {*encoded.others}
+    successes, rest = iter(dispositions[:n_ok]), iter(dispositions[n_ok:])
+    rare = {*others}
     return [next(rest if place in rare else successes) for place in range(len(dispositions))]
 
 

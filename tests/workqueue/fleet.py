@@ -167,16 +167,15 @@ class Fleet:
         for request in settled:
             consumer.held.remove(request)
         want = consumer.free
-        encoded = encode([Settlement(request, Success()) for request in settled], self._settings)
+        settlements, others = encode([Settlement(request, Success()) for request in settled], self._settings)
         reply = self._run(
             "turn",
             session=consumer.session,
             op=consumer.ops,
             after="",
             want=want,
-            max_clock_step=MAX_CLOCK_STEP,
-            n_ok=encoded.n_ok,
-            settlements=encoded.settlements,
+            n_ok=len(settled),
+            settlements=settlements,
             **self._settings.inputs(),
         )
         if reply == b"LOST":
@@ -184,7 +183,7 @@ class Fleet:
             consumer.session = self._open()
             self._turn(consumer, why)
             return
-        answer = decode(reply, encoded, ClaimPeriod())
+        answer = decode(reply, len(settled), others, ClaimPeriod())
         for request in answer.requests:
             if request.key in self.pending_since:  # and was not a dead consumer's
                 self.lateness[request.key] = self.now - self.pending_since.pop(request.key)

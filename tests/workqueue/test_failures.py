@@ -12,7 +12,7 @@ from distq.workqueue import turn_client
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemFastSlowRateLimiter
-from distq.workqueue.turns import Encoded, TurnReply, decode
+from distq.workqueue.turns import TurnReply, decode
 from tests.workqueue.conftest import ServerTime
 from tests.workqueue.failing import back_off, due_in, fail, item_of, raised
 
@@ -251,9 +251,9 @@ class TestErrorText:
         queue.add("a")
         replies = list[str]()
 
-        def note(reply: Sequence[Any], encoded: Encoded, *more: Any) -> TurnReply:
+        def note(reply: Sequence[Any], *more: Any) -> TurnReply:
             replies.append(repr(reply))
-            return decode(reply, encoded, *more)
+            return decode(reply, *more)
 
         monkeypatch.setattr(turn_client, "decode", note)
         assert queue.get(0).attempt == 2
