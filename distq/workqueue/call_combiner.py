@@ -82,11 +82,11 @@ class CallCombiner:
 
     def _answer(self, calls: Sequence[PendingCall]) -> None:
         try:
-            if len(calls) == 1:
-                (call,) = calls
-                call.turn = self._make_turn(call.entries, call.want, call.ahead)
-            else:
+            call, *others = calls
+            if others:
                 self._make_turn_for(calls)
+            else:
+                call.turn = self._make_turn(call.entries, call.want, call.ahead)
         except BaseException as error:
             why = error if isinstance(error, RedisError) else RedisUnavailable("the turn failed. Try again.")
             for call in calls:

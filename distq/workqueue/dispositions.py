@@ -18,34 +18,40 @@ class Dispositions:
     """
 
     def __init__(self) -> None:
-        self._by_turn: list[tuple[Sequence[Entry], Sequence[Disposition]]] = []
+        self._last: tuple[Sequence[Entry], Sequence[Disposition]] | None = None
+        """Those of the last turn, which its call nearly always fetches at once."""
         self._by_entry: dict[Hashable, Disposition] = {}
 
     def add(self, entries: Sequence[Entry], dispositions: Sequence[Disposition]) -> None:
         """Keep the dispositions of these entries, in their order."""
         if entries:
-            self._by_turn.append((entries, dispositions))
+            if self._last is not None:
+                self._sort()
+            self._last = entries, dispositions
 
     def take(self, entries: Sequence[Entry]) -> Sequence[Disposition]:
         """Return the disposition of each entry, once; ``refused`` if there is none."""
         if not entries:
             return ()
-        if len(self._by_turn) == 1 and self._by_turn[0][0] is entries:
-            return self._by_turn.pop()[1]
+        if (last := self._last) is not None and last[0] is entries:
+            self._last = None
+            return last[1]
         self._sort()
         return [self._by_entry.pop(_identity(entry), REFUSED) for entry in entries]
 
     def __contains__(self, entry: Entry) -> bool:
-        if self._by_turn:
-            self._sort()
+        self._sort()
         return bool(self._by_entry) and _identity(entry) in self._by_entry
 
     def _sort(self) -> None:
-        by_turn, self._by_turn = self._by_turn, []
-        for entries, dispositions in by_turn:
-            for entry, disposition in zip(entries, dispositions, strict=True):
-                if disposition is not REFUSED:
-                    self._by_entry[_identity(entry)] = disposition
+        """Keep those of the last turn by entry."""
+        if self._last is None:
+            return
+        entries, dispositions = self._last
+        self._last = None
+        for entry, disposition in zip(entries, dispositions, strict=True):
+            if disposition is not REFUSED:
+                self._by_entry[_identity(entry)] = disposition
         for oldest in list(self._by_entry)[:-_LIMIT]:
             del self._by_entry[oldest]
 

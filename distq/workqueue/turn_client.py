@@ -44,6 +44,7 @@ class SentTurn:
     """A turn under way, kept while its reply is missing."""
 
     entries: Sequence[Entry]
+    n_ok: int
     others: Sequence[int]
     """The places of the entries that are no successes."""
     inputs: dict[str, Any]
@@ -195,6 +196,7 @@ class TurnClient:
 
     def _numbered(self, entries: Sequence[Entry], want: int, *, is_own: bool = False) -> SentTurn:
         settlements, others = encode(entries, self._settings)
+        n_ok = len(entries) - len(others)
         self.op += 1
         inputs = {
             **self._settings.inputs(),
@@ -202,10 +204,10 @@ class TurnClient:
             "op": str(self.op),
             "after": self._last_turn,
             "want": str(want),
-            "n_ok": str(len(entries) - len(others)),
+            "n_ok": str(n_ok),
             "settlements": settlements,
         }
-        return SentTurn(entries, others, inputs, want, is_own)
+        return SentTurn(entries, n_ok, others, inputs, want, is_own)
 
     @property
     def awaits_follow_up(self) -> bool:
@@ -252,8 +254,7 @@ class TurnClient:
                 _logger.warning("queue %s: Redis went back, comparing the claims", self.store.name)
                 self._compare(answer.decode().removeprefix("BACK "))
             return None
-        n_ok = len(sent.entries) - len(sent.others)
-        reply = decode(answer, n_ok, sent.others, self.deadline.period())
+        reply = decode(answer, sent.n_ok, sent.others, self.deadline.period())
         self._ledger.record(sent.entries, reply, asked=sent.want > 0)
         self.worker.count(sent.entries, reply)
         if not sent.is_own:
