@@ -165,7 +165,8 @@ class Connection:
         """
         servers, server = self._ready_servers(), None
         try:
-            server = self._checked(servers, near or queues_key(self.prefix))
+            server = servers.of(near or queues_key(self.prefix))
+            self._check(server.address)
             connection = server.pool.make()
             connection.connect()
         except (redis.RedisError, OSError) as error:
@@ -209,16 +210,13 @@ class Connection:
                 self._servers = servers_of(self._address, self._timeout)
             return self._servers
 
-    def _checked(self, servers: Servers, key: str) -> Server:
-        """Return the server of a key, checked once in a process: a later check may meet a failover."""
-        server = servers.of(key)
+    def _check(self, address: Address) -> None:
+        """Check a server, once in a process: a later check may meet a failover."""
         checked = self._address.checked
-        if server.address.where not in checked:
-            with self._lock:
-                if server.address.where not in checked:
-                    self._greet(server.address, server_checks.enforce)
-                    checked.add(server.address.where)
-        return server
+        with self._lock:
+            if address.where not in checked:
+                self._greet(address, server_checks.enforce)
+                checked.add(address.where)
 
     def _greet(self, address: Address, look: Callable[[Callable[..., Any], Address], Reply]) -> Reply:
         """Check a server before its first use: with a shorter timeout, and the cause of an error."""
@@ -271,7 +269,9 @@ class Connection:
         while True:
             server = None
             try:
-                server = chosen.of(key) if servers else self._checked(chosen, key)
+                server = chosen.of(key)
+                if not servers and server.address.where not in self._address.checked:
+                    self._check(server.address)
                 replies = _ask(chosen, server, commands, follow)
                 return refusals_typed(replies, server.address) if keep_refusals else without_refusal(replies)
             except (redis.RedisError, OSError) as error:
