@@ -129,13 +129,20 @@ class QueueOwnership:
         self._has_worked = False
         self.rivals: dict[str, Participant] = {}
         """The rivals of the last look, as they were when first seen; empty if this program may work."""
+        self.refusal: QueueTaken | None = None
+        """Set once another program works on the queue: from then on calls that want claims raise it."""
         self._silence = self._looked_at = self._warned_at = 0.0
         self._mentioned = False
 
-    def allows(self, session: str, purpose: Purpose) -> bool:
-        """Return whether this session may claim; once it may, no look follows. Raises as ``look``."""
-        if self._allowed != session and self.look(purpose, before=int(session.partition("-")[0])):
-            self._allowed = session
+    def allows(self, session: str, purpose: Callable[[], Purpose] | None) -> bool:
+        """Return whether this session may claim: without a purpose, or once it has checked the others."""
+        if purpose is None or self._allowed == session:
+            return True
+        try:
+            if self.look(purpose(), before=int(session.partition("-")[0])):
+                self._allowed = session
+        except QueueTaken as error:
+            self.refusal = error
         return self._allowed == session
 
     def look(self, purpose: Purpose, *, before: int | None = None) -> bool:

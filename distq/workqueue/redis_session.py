@@ -96,8 +96,8 @@ class RedisSession:
         finally:
             if self._stopped:
                 self._close_if_stopped()
-        if want and self.client.refusal is not None:
-            raise self.client.refusal
+        if want and self.client.ownership.refusal is not None:
+            raise self.client.ownership.refusal
         return turn
 
     def take_spare(self) -> Request | None:
@@ -243,26 +243,20 @@ class RedisSession:
     def close(self, turn_time: float = CLOSING_TIME) -> None:
         """Release all claims and end the session; the next turn would open another.
 
-        Raises RedisUnavailable if Redis does not answer; a turn under way gets ``turn_time`` seconds.
+        Raises RedisUnavailable if Redis does not answer; each turn before gets ``turn_time`` seconds.
         """
-        if not self._acquire_turn_lock(turn_time):
-            after = duration(self.claim_duration)
-            raise RedisUnavailable(
-                f"not closed: a turn waits for Redis. The claimed items come back in {after}."
-            )
+        turn = self.client.op
+        while not self._turn_lock.acquire(timeout=turn_time):
+            if self.client.op == turn:
+                after = duration(self.claim_duration)
+                raise RedisUnavailable(
+                    f"not closed: a turn waits for Redis. The claimed items come back in {after}."
+                )
+            turn = self.client.op
         try:
             self._close(self.ledger.take_spare())
         finally:
             self._turn_lock.release()
-
-    def _acquire_turn_lock(self, turn_time: float) -> bool:
-        """Acquire the turn lock; return False if one turn takes longer than ``turn_time`` seconds."""
-        turn = self.client.op
-        while not self._turn_lock.acquire(timeout=turn_time):
-            if self.client.op == turn:
-                return False
-            turn = self.client.op
-        return True
 
     @contextmanager
     def _changing(self, timeout: float = -1) -> Iterator[bool]:

@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from distq.errors import QueueTaken, RedisError
+from distq.errors import RedisError
 from distq.redisio.keys import LAYOUT, bytes_of, shown, text_of
-from distq.redisio.limits import COSTLY_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord
 from distq.redisio.sleeper import FollowUp
@@ -84,8 +83,6 @@ class TurnClient:
         self._on_open = on_open
         self._on_loss = on_loss
         self.ownership = QueueOwnership(store, self._clock)
-        self.refusal: QueueTaken | None = None
-        """Set once another program works on the queue: from then on calls that want claims raise it."""
         self.session = ""
         """The session's name in Redis, empty while there is none."""
         self.op = 0
@@ -113,16 +110,6 @@ class TurnClient:
         self.deadline.begin(sent_at)
         self._on_open()
         self.session, self.op, self._last_turn = session.decode(), 0, _NO_TURN
-
-    def _may_claim(self) -> bool:
-        """Return whether the open session may claim: only after it has checked the others on the queue."""
-        if self._settings.purpose is None:
-            return True
-        try:
-            return self.ownership.allows(self.session, self._settings.purpose())
-        except QueueTaken as error:
-            self.refusal = error
-            return False
 
     def _lose(self) -> None:
         """Give up the session, which Redis no longer has; the next turn opens another."""
@@ -173,8 +160,8 @@ class TurnClient:
             part, *rest = rest
             if not self.session:
                 self._open()
-            claims = want if want and not rest and self._may_claim() else 0
-            reply = self._run(self._numbered(part, claims))
+            claims = want and not rest and self.ownership.allows(self.session, self._settings.purpose)
+            reply = self._run(self._numbered(part, want if claims else 0))
             wait = 0.0 if reply is None else reply.wait
             if reply is None:  # adds, and settlements of claims still held, go again: once lost, in a new one
                 left = self._ledger.sendable(part, self._dispositions)
@@ -222,7 +209,9 @@ class TurnClient:
         given_time = self.store.connection.server_time  # by a test; it would be that of the sending
         if given_time or seconds > _LONGEST_WAIT:
             return None
-        if not self.session or self._in_doubt is not None or self.deadline.is_over() or not self._may_claim():
+        if not self.session or self._in_doubt is not None or self.deadline.is_over():
+            return None
+        if not self.ownership.allows(self.session, self._settings.purpose):
             return None
         sent = self._numbered([], want)
         latest = self.fence + microseconds(seconds + _LATE_BY)
@@ -270,11 +259,10 @@ class TurnClient:
 
         After an error the heartbeat releases them.
         """
-        for start in range(0, len(requests), COSTLY_LIMIT):
-            entries = [UnreadableItem(request) for request in requests[start : start + COSTLY_LIMIT]]
-            if self._run(self._numbered(entries, 0, is_own=True)) is None:
+        for part in parts([UnreadableItem(request) for request in requests]):
+            if self._run(self._numbered(part, 0, is_own=True)) is None:
                 return  # the items are unchanged: the next worker that claims them makes them dead
-            for entry in entries:
+            for entry in part:
                 _logger.error(
                     'queue %s: "%s" is dead: its key or its failure record cannot be read. '
                     'See "distq items %s --state dead".',
@@ -282,7 +270,7 @@ class TurnClient:
                     shown(bytes_of(entry.request.key)),
                     self.store.name,
                 )
-            self._settings.on_unreadable(len(entries))
+            self._settings.on_unreadable(len(part))
 
     # What Redis has
 

@@ -6,7 +6,7 @@ It works column by column, since a busy worker pays this cost for each item.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import Any, TypeVar
 
 from distq.redisio.keys import are_keys, bytes_of, is_key, texts_of
 from distq.redisio.limits import COSTLY_LIMIT
@@ -30,6 +30,8 @@ from distq.workqueue.interface import (
     claimed_requests,
 )
 from distq.workqueue.rate_limiters import Failure, fixed
+
+Kind = TypeVar("Kind", bound=Entry)
 
 PENDING, DEAD, UNKNOWN = Disposition("pending"), Disposition("dead"), Disposition("unknown")
 
@@ -55,7 +57,7 @@ def encode(entries: Sequence[Entry], settings: TurnSettings) -> tuple[list[str |
     return flat, others
 
 
-def parts(entries: Sequence[Entry]) -> list[Sequence[Entry]]:
+def parts(entries: Sequence[Kind]) -> list[Sequence[Kind]]:
     """Divide entries that would take one script too long; the last part has the successes, and claims."""
     if len(entries) <= COSTLY_LIMIT:
         return [entries]
