@@ -201,7 +201,9 @@ class QueueHandle(Producer):
                 f"queue {self.name}: unknown whether {request.key} was settled: Redis did not answer, "
                 "and no longer has the session. If it was not, it runs again."
             )
-        return disposition.kind != "refused"
+        if is_refused := disposition.kind == "refused":
+            self._log_refused(request)
+        return not is_refused
 
     # Shutdown is this handle's
 
@@ -321,9 +323,14 @@ class QueueHandle(Producer):
         """
         require_turn(settlements, want)
         self._unanswered.entry = None
-        return run_apart(
+        turn = run_apart(
             self._turn, settlements, want, undo=lambda turn: self._session.take_back(settlements, turn)
         )
+        if not all_ended(turn.dispositions):
+            for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
+                if disposition.kind == "refused":
+                    self._log_refused(settlement.request)
+        return turn
 
     def _turn(self, settlements: Sequence[Settlement], want: int, ahead: int = 0) -> Turn:
         self._settings.callbacks.refuse_turn()
@@ -333,15 +340,10 @@ class QueueHandle(Producer):
             self._changed.announce()
         if self._recorder is not None:
             self._recorder.turned(settlements, turn)
-        if settlements and not all_ended(turn.dispositions):
-            self._log_refused(settlements, turn)
         return turn
 
-    def _log_refused(self, settlements: Sequence[Settlement], turn: Turn) -> None:
-        for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
-            if disposition.kind == "refused":
-                key = settlement.request.key
-                _logger.warning("queue %s: %s not settled: its claim had ended", self.name, key)
+    def _log_refused(self, request: Request) -> None:
+        _logger.warning("queue %s: %s not settled: its claim had ended", self.name, request.key)
 
     def wait(self, seconds: float, want: int = 1) -> None:
         """Sleep until work may have come, ``interrupt`` was called, or ``seconds`` went by.
