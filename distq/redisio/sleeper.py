@@ -21,6 +21,7 @@ import redis
 from redis.connection import AbstractConnection
 
 from distq.errors import RedisError
+from distq.forks import begin_after_fork
 from distq.redisio.connection import Argument, Connection
 
 _AFTER_TROUBLE = 1.0
@@ -55,6 +56,13 @@ class Sleeper:
     def __init__(self, connection: Connection, wake_key: str) -> None:
         self._connection = connection
         self._wake_key = wake_key
+        self._blocking: AbstractConnection | None = None
+        self.begin()
+        begin_after_fork(self)
+
+    def begin(self) -> None:
+        """Start from nothing; also in the child of a fork: otherwise its pop outlives a killed parent."""
+        self._disconnect()
         self._changed = threading.Condition()
         self._waiting = 0
         self._is_asleep = False
@@ -64,9 +72,8 @@ class Sleeper:
         self._interrupts = self._met = 0
         """How many interrupts there were, and how many of them ended a wait. The others end the next one."""
         self._ended = self._is_closing = False
-        self._blocking: AbstractConnection | None = None
         self._has_answer = False
-        """Whether the last pop on this connection was answered, and the answer is not read yet."""
+        """Whether the last pop on the connection was answered, and the answer is not read yet."""
         self._client_id = 0
         self._pipe: _Pipe | None = None
 
@@ -126,10 +133,6 @@ class Sleeper:
             self._is_closing = self._is_asleep  # then the thread that sleeps closes it
             if not self._is_asleep:
                 self._release()
-
-    def leave_to_parent(self) -> None:
-        """Close its connection in the child of a fork: otherwise its pop outlives a killed parent."""
-        self._disconnect()
 
     # The threads
 

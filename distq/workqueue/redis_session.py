@@ -9,7 +9,6 @@ Here are its threads, and when they may act. Under the turn lock ``TurnClient`` 
 
 import atexit
 import logging
-import os
 import threading
 import time
 import weakref
@@ -18,6 +17,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from distq.errors import DistqError, RedisError, RedisUnavailable
+from distq.forks import begin_after_fork
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.sleeper import FollowUp, Sleeper
 from distq.wording import counted, duration
@@ -55,14 +55,15 @@ class RedisSession:
         self.max_clock_step = settings.max_clock_step
         self._settings = settings
         self._stopped = False
-        self._begin()
+        self._sleeper = Sleeper(store.connection, store.key("wake"))
+        self.begin()
+        begin_after_fork(self)
         _sessions.add(self)
 
-    def _begin(self) -> None:
+    def begin(self) -> None:
         """Start from nothing; also in the child of a fork: the claims stay with the parent."""
         self._turn_lock = threading.Lock()
         self._combiner = CallCombiner(self._turn_lock, self._make_turn)
-        self._sleeper = Sleeper(self.store.connection, self.store.key("wake"))
         self._dispositions = Dispositions()
         self._settings.callbacks.begin()
         self._forget()
@@ -309,12 +310,6 @@ class RedisSession:
 _sessions: "weakref.WeakSet[RedisSession]" = weakref.WeakSet()
 
 
-def _after_fork_in_child() -> None:
-    for session in list(_sessions):
-        session._sleeper.leave_to_parent()  # noqa: SLF001  # this module's own
-        session._begin()  # noqa: SLF001
-
-
 def _close_all() -> None:
     """Release a process's claims at its normal end, so that no item waits for a session to lapse."""
     until = time.monotonic() + CLOSING_TIME
@@ -333,5 +328,4 @@ def _left_to_lapse(session: RedisSession, why: DistqError) -> None:
     _logger.warning("queue %s: session not closed, it will lapse: %s", session.store.name, why)
 
 
-os.register_at_fork(after_in_child=_after_fork_in_child)
 atexit.register(_close_all)
