@@ -53,7 +53,7 @@ class AuditLog:
 
     @cached_property
     def _impatient(self) -> QueueStore:
-        return self._store.over(self._store.connection.with_timeout(_PATIENCE))
+        return self._store.with_timeout(_PATIENCE)
 
 
 def last_actions(stores: Sequence[QueueStore], offset: int, limit: int) -> Read[list[Fields]]:

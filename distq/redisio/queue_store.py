@@ -45,10 +45,10 @@ class QueueStore:
         """The keys of each script, in the form in which they are sent."""
         self._registration = QueueRegistration(self.name)
 
-    def over(self, connection: Connection) -> "QueueStore":
-        """Return the same queue over another connection to its Redis; it shares the state of this one."""
+    def with_timeout(self, timeout: float, *, repeats: bool = False) -> "QueueStore":
+        """Return the same queue over a connection with this timeout; it shares the state of this one."""
         other = copy.copy(self)
-        other.connection = connection
+        other.connection = self.connection.with_timeout(timeout, repeats=repeats)
         return other
 
     def key(self, name: str) -> str:

@@ -31,9 +31,8 @@ class Heartbeat:
 
     def __init__(self, session: "RedisSession") -> None:
         self._session = weakref.ref(session)
-        self._period = min(session.claim_duration / 3, 10.0)
-        self._connection = session.store.connection.with_timeout(self._period / 2)
-        self._store = session.store.over(self._connection)
+        self._period = min(session.settings.options.claim_duration / 3, 10.0)
+        self._store = session.store.with_timeout(self._period / 2)
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
         """The thread that watches the deadline, and the thread that beats."""
@@ -79,7 +78,7 @@ class Heartbeat:
             if is_due:
                 period, slept = self._until_next(good=good), 0.0
             del session
-        self._connection.close()
+        self._store.connection.close()
 
     def _look(self, session: "RedisSession", *, beats: bool) -> bool:
         """Beat if it is due; return whether that worked. No error ends the thread: the claims live by it."""
@@ -143,14 +142,15 @@ class Heartbeat:
     def beat(self, session: "RedisSession") -> bool:
         """Send one heartbeat and compare the claims; return whether the server has the session."""
         before, identity, sent_at = session.at_rest(), session.id, self._clock.monotonic()
+        settings = session.settings  # not kept: they lead to the handle, and the session shall end with it
         was_late = self._was_late
         if not identity:
             return True
         reply = self._store.run(
             "heartbeat",
             session=identity,
-            claim_duration=microseconds(session.claim_duration),
-            max_clock_step=session.max_clock_step,
+            claim_duration=microseconds(settings.options.claim_duration),
+            max_clock_step=settings.max_clock_step,
             worker=session.client.worker.describe(),
         )
         if reply == b"LOST":

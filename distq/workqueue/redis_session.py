@@ -50,10 +50,8 @@ class RedisSession:
 
     def __init__(self, store: QueueStore, settings: TurnSettings) -> None:
         self.store = store
-        self.claim_duration = settings.options.claim_duration
         self.clock = settings.options.clock
-        self.max_clock_step = settings.max_clock_step
-        self._settings = settings
+        self.settings = settings
         self._stopped = False
         self._sleeper = Sleeper(store.connection, store.key("wake"))
         self.begin()
@@ -65,17 +63,17 @@ class RedisSession:
         self._turn_lock = threading.Lock()
         self._combiner = CallCombiner(self._turn_lock, self._make_turn)
         self._dispositions = Dispositions()
-        self._settings.callbacks.begin()
+        self.settings.callbacks.begin()
         self._forget()
 
     def _forget(self) -> None:
         """Hold nothing and have no session."""
         self.ledger = ClaimLedger(
-            self.store.name, on_cancel=self._settings.on_cancel, interrupt=self.interrupt
+            self.store.name, on_cancel=self.settings.on_cancel, interrupt=self.interrupt
         )
         self.client = TurnClient(
             self.store,
-            self._settings,
+            self.settings,
             self.ledger,
             self._dispositions,
             on_open=self._begin_heartbeat,
@@ -204,7 +202,7 @@ class RedisSession:
     def _report_loss(self, n_claims: int) -> None:
         stood_still = self._heartbeat.stood_still() if self._heartbeat is not None else 0.0
         # not a third: the last heartbeat may be late, and the time until the next planned look does not count
-        if n_claims and stood_still > self.claim_duration / 6:
+        if n_claims and stood_still > self.settings.options.claim_duration / 6:
             _logger.warning(
                 "queue %s: this process did not run for %s or more (a handler held the interpreter, or it "
                 "was frozen); its session lapsed, and its %s went to other workers without a crash",
@@ -249,7 +247,7 @@ class RedisSession:
         turn = self.client.op
         while not self._turn_lock.acquire(timeout=turn_time):
             if self.client.op == turn:
-                after = duration(self.claim_duration)
+                after = duration(self.settings.options.claim_duration)
                 raise RedisUnavailable(
                     f"not closed: a turn waits for Redis. The claimed items come back in {after}."
                 )
@@ -296,7 +294,7 @@ class RedisSession:
                 self._heartbeat.stop()
             self._sleeper.close()
             self._forget()
-            self._settings.on_closed()
+            self.settings.on_closed()
 
     def _release_spare(self, taken: Sequence[Request] = ()) -> None:
         """Release the spare claims and those ``taken`` before; after an error a heartbeat does it later."""

@@ -140,13 +140,12 @@ class TurnClient:
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
         """Let each call to Redis take so many seconds at most."""
-        store, connection = self.store, self.store.connection.with_timeout(seconds, repeats=True)
-        self.store = store.over(connection)
+        usual, self.store = self.store, self.store.with_timeout(seconds, repeats=True)
         try:
             yield
         finally:
-            connection.close()
-            self.store = store
+            self.store.connection.close()
+            self.store = usual
 
     # Turns
 

@@ -181,9 +181,9 @@ def test_a_thread_that_waits_for_cancelled_is_woken_at_the_deadline(connection: 
     queue.on_cancel = lambda _: heard.set()
     heartbeat = queue._session._heartbeat
     assert heartbeat is not None
-    options = heartbeat._connection._address.options
+    options = heartbeat._store.connection._address.options
     port, options["port"] = options["port"], 1
-    heartbeat._connection.close()
+    heartbeat._store.connection.close()
     assert request.cancelled.wait(30)
     assert heard.wait(30)
     assert queue.held() == 0

@@ -58,9 +58,9 @@ def test_all_claims_are_cancelled_at_the_deadline(
     raising.works = False
     heartbeat = queue._session._heartbeat
     assert heartbeat is not None
-    options = heartbeat._connection._address.options
+    options = heartbeat._store.connection._address.options
     port, options["port"] = options["port"], 1
-    heartbeat._connection.close()
+    heartbeat._store.connection.close()
     assert all(request.cancelled.wait(30) for request in requests)
     eventually(lambda: raising.calls == 2, "both are cancelled")
     eventually(lambda: "OSError: no space left" in caplog.text, "the log has the error")

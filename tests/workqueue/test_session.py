@@ -280,7 +280,7 @@ def test_a_process_that_cannot_reach_redis_fences_itself(
     assert heartbeat is not None
     connection.server_time = -1  # the script cannot run: as good as unreachable
     heartbeat._store.connection._address.options["port"] = 1
-    heartbeat._connection.close()
+    heartbeat._store.connection.close()
     clock.ahead = 26.0
     with pytest.raises(RedisUnavailable):
         beat(queue)
@@ -291,7 +291,7 @@ def test_a_process_that_cannot_reach_redis_fences_itself(
     assert not queue.held()
     connection.server_time = 0
     assert not queue.settle(request)
-    heartbeat._connection._address.options["port"] = redis_server.port  # of all connections to it
+    heartbeat._store.connection._address.options["port"] = redis_server.port  # of all connections to it
     queue.close()
 
 
@@ -406,13 +406,13 @@ def test_the_items_of_a_fenced_process_are_given_back_though_its_session_is_busy
     heartbeat = session._heartbeat
     assert heartbeat is not None
     clock.ahead = 31.0
-    heartbeat._connection._address.options["port"] = 1
-    heartbeat._connection.close()
+    heartbeat._store.connection._address.options["port"] = 1
+    heartbeat._store.connection.close()
     with pytest.raises(RedisUnavailable):
         beat(queue)
     assert zombie.cancelled.is_set()
-    heartbeat._connection._address.options["port"] = redis_server.port
-    heartbeat._connection.close()
+    heartbeat._store.connection._address.options["port"] = redis_server.port
+    heartbeat._store.connection.close()
     monkeypatch.setattr(session, "at_rest", lambda: None)  # as if a turn were always under way
     assert beat(queue)
     clock.ahead += 3.0  # for handlers to end
