@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.testing.conftest import Api, config_map, deployment, lease, on_both, version_of, widget
+from tests.testing.conftest import Api, changes, config_map, deployment, lease, on_both, version_of, widget
 from tests.testing.twins import Twins
 
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -303,6 +303,21 @@ def test_apply_creates_and_merges(api: Api, config_maps: str) -> None:
     assert version_of(api.apply(path, config_map("web", a="1"))) == version_of(created)
     assert api.apply(path, config_map("web", b="2"), "another")["data"] == {"a": "1", "b": "2"}
     assert api.apply(path, config_map("web", a="3"))["data"] == {"a": "3", "b": "2"}
+
+
+def test_an_apply_that_changes_a_managers_fields_alone_is_a_new_version(api: Api, config_maps: str) -> None:
+    """It is an event for watches, too: the real server keeps the managers in the object."""
+    path, same = f"{config_maps}/web", config_map("web", a="1")
+    bare = {field: value for field, value in same.items() if field != "data"}
+    start = api.version(config_maps)
+    shared = [api.apply(path, same), api.apply(path, same, manager="other")]
+    assert version_of(shared[1]) > version_of(shared[0])
+    assert version_of(api.apply(path, same, manager="other")) == version_of(shared[1])
+    assert version_of(api.apply(path, bare, manager="nothing")) == version_of(shared[1])
+    alone = api.apply(path, bare, manager="other")
+    assert version_of(alone) > version_of(shared[1])
+    events = api.watch(config_maps, 3, resourceVersion=start, timeoutSeconds="5")
+    assert changes(events) == [("ADDED", "web"), ("MODIFIED", "web"), ("MODIFIED", "web")]
 
 
 def test_apply_removes_fields_that_its_manager_left_out(api: Api, config_maps: str, widgets: str) -> None:

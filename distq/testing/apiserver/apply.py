@@ -123,8 +123,11 @@ class FieldManagers:
         new: Content,
         configuration: Configuration,
         manager: FieldManager,
-    ) -> None:
-        """Note what a manager applied, which others no longer manage where it changed."""
+    ) -> bool:
+        """Note what a manager applied, which others no longer manage where it changed.
+
+        Return whether the manager has other fields than before.
+        """
         managed = self._of(new["metadata"]["uid"])
         if old is not None:
             changed, gone = _changes(resource, old, new)
@@ -132,8 +135,11 @@ class FieldManagers:
             _withdraw(others, changed | gone - _last_of(gone))
             managed |= others
         fields = _applied_fields(resource, configuration, manager)
-        if manager not in managed or managed[manager].fields != fields:
-            managed[manager] = Managed(fields, resource.api_version)
+        applied, nothing = Managed(fields, resource.api_version), Managed(frozenset(), resource.api_version)
+        if managed.get(manager, nothing) == applied:
+            return False
+        managed[manager] = applied
+        return True
 
     def _of(self, uid: str) -> dict[FieldManager, Managed]:
         managed = self._managed.setdefault(uid, {})

@@ -127,6 +127,11 @@ class Registry:
         target = Target(resource, stored.metadata.get("namespace", ""), stored.name, subresource)
         return self.update(target, lambda _: new)
 
+    def touch(self, resource: ServedResource, stored: Stored) -> Stored:
+        """Give an object another version, and nothing else."""
+        content = stored.content | {"metadata": dict(stored.metadata)}
+        return self.store.put(self._collection(resource), stored.key, content)
+
     def delete(self, resource: ServedResource, key: str, options: DeleteOptions) -> tuple[Stored, bool]:
         """Delete an object, or mark it where finalizers hold it; answer it and whether it is gone."""
         collection = self._collection(resource)

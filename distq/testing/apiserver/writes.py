@@ -175,7 +175,9 @@ class Writer:
         before, stored = self._write(target, change, options, create=True)
         if not options.dry_run:
             old = None if before is None else before.content
-            self._managers.applied(resource, old, stored.content, configuration, manager)
+            changed = self._managers.applied(resource, old, stored.content, configuration, manager)
+            if changed and stored is before:  # as the real server, which keeps the managers in the object
+                stored = self._registry.touch(resource, stored)
         return stored, before is None
 
     def _change(self, target: Target, change: Change, options: WriteOptions, *, create: bool) -> Written:
