@@ -190,3 +190,26 @@ def test_the_creator_of_an_object_manages_the_elements_that_its_fields_are_in(
     twins.agree("PATCH", f"{deployments}/web", deployment("web", web="web:1"), **applied)
     left = twins.agree("PATCH", f"{deployments}/web", deployment("web", log="log:1"), **applied)
     assert [each["name"] for each in left["spec"]["template"]["spec"]["containers"]] == ["web", "log"]
+
+
+def test_what_is_taken_by_force_stays_taken(twins: Twins, namespace: str) -> None:
+    """Although the server's defaults make of it what was there before."""
+    path = f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies"
+    policy, applied = sample("networking.k8s.io/v1/NetworkPolicy", "web"), {"content_type": APPLY}
+    twins.agree("POST", path, policy, fieldManager="ada")
+    refused = twins.agree("PATCH", f"{path}/web", policy, **applied, fieldManager="bob")
+    assert conflicts(refused) == [".spec.egress"]
+    twins.agree("PATCH", f"{path}/web", policy, **applied, fieldManager="bob", force="true")
+    assert "code" not in twins.agree("PATCH", f"{path}/web", policy, **applied, fieldManager="bob")
+
+
+def test_who_creates_an_object_does_not_manage_its_status(twins: Twins, namespace: str) -> None:
+    """Not even the zeros that are in it from the start."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
+    replica_set = sample("apps/v1/ReplicaSet", "web")
+    twins.agree("POST", path, replica_set, fieldManager="ada")
+    body = {name: replica_set[name] for name in ("apiVersion", "kind", "metadata")} | {
+        "status": {"replicas": 1}
+    }
+    applied = {"content_type": APPLY, "fieldManager": "ada"}
+    assert "code" not in twins.agree("PATCH", f"{path}/web/status", body, **applied)

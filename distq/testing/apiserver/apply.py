@@ -126,28 +126,29 @@ class FieldManagers:
     ) -> bool:
         """Note what a manager applied, which others no longer manage where it changed.
 
-        Return whether the manager has other fields than before.
+        Return whether any manager has other fields than before.
         """
         managed = self._of(new["metadata"]["uid"])
+        before = dict(managed)
         if old is not None:
             changed, gone = _changes(resource, old, new)
+            schema = object_schema(resource)  # what was taken by force may be the same again with defaults
+            forced = set(field_sets.differences(schema, old, field_sets.merged(schema, old, configuration)))
             others = {other: each for other, each in managed.items() if other != manager}
-            _withdraw(others, changed | gone - _last_of(gone))
+            _withdraw(others, changed | forced | gone - _last_of(gone))
             managed |= others
         fields = _applied_fields(resource, configuration, manager)
-        applied, nothing = Managed(fields, resource.api_version), Managed(frozenset(), resource.api_version)
-        if managed.get(manager, nothing) == applied:
-            return False
-        managed[manager] = applied
-        return True
+        if fields or manager in managed:
+            managed[manager] = Managed(fields, resource.api_version)
+        return managed != before
 
     def _of(self, uid: str) -> dict[FieldManager, Managed]:
         managed = self._managed.setdefault(uid, {})
         if uid in self._created:
             manager, resource, content = self._created.pop(uid)
-            fields = frozenset(field_sets.added(object_schema(resource), content, typed=not resource.custom))
-            fields -= _UNMANAGED
-            managed[manager] = Managed(fields, resource.api_version)
+            fields = set(field_sets.added(object_schema(resource), content, typed=not resource.custom))
+            fields -= _UNMANAGED | {path for path in fields if resource.status and path[0] == "status"}
+            managed[manager] = Managed(frozenset(fields), resource.api_version)
         return managed
 
     def _observe(self, _: Collection, event: StoreEvent) -> None:
