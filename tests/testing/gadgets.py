@@ -51,6 +51,7 @@ _FIELDS: Object = {
     "given": {"type": "string", "default": "by the schema"},
     "nested": {"type": "object", "default": {}, "properties": {"given": {"type": "string", "default": "x"}}},
     "free": _FREE,
+    "anything": {"x-kubernetes-preserve-unknown-fields": True},
     "whole": {**_PAIR, "x-kubernetes-map-type": "atomic"},
     "embedded": {**_FREE, "x-kubernetes-embedded-resource": True},
     "formats": {
@@ -100,6 +101,7 @@ SPECS: tuple[Any, ...] = (
     *({"port": value} for value in (80, "http", True, 1.5)),
     *({name: None} for name in ("nullable", "plain", "given")),
     {"free": {"any": {"thing": [1]}}},
+    *({"anything": value} for value in ([1, {"any": [{"thing": 1}]}], {"things": [{"any": 1}]}, 1)),
     {"whole": {"a": "1", "unknown": 1}},
     *({"embedded": value} for value in ({}, {"kind": "Pod"}, _EMBEDDED)),
     {"nested": {"unknown": 1}},

@@ -32,7 +32,7 @@ def unknown_fields(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
     """Yield the paths of what pruning drops."""
     if isinstance(value, list):
         for index, each in enumerate(value):
-            yield from unknown_fields(schema.get("items") or {}, each, f"{path}[{index}]")
+            yield from unknown_fields(_of_items(schema), each, f"{path}[{index}]")
     elif isinstance(value, dict):
         for name, each in value.items():
             place = f"{path}.{name}" if path else name
@@ -62,7 +62,7 @@ def _with_defaults(schema: Schema, value: Any) -> Any:
 
 def _pruned(schema: Schema, value: Any) -> Any:
     if isinstance(value, list):
-        return [_pruned(schema.get("items") or {}, each) for each in value]
+        return [_pruned(_of_items(schema), each) for each in value]
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if not isinstance(value, dict):
@@ -75,6 +75,12 @@ def _pruned(schema: Schema, value: Any) -> Any:
         elif schema.get(PRESERVES):
             kept[name] = each
     return kept
+
+
+def _of_items(schema: Schema) -> Schema:
+    """Return the schema of a list's items; where unknown fields are preserved, they are in these, too."""
+    items: Schema = schema.get("items") or {}
+    return {**items, PRESERVES: True} if schema.get(PRESERVES) else items
 
 
 def same_value(new: Any, old: Any) -> bool:
