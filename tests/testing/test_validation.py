@@ -216,6 +216,20 @@ def test_a_pod_with_a_node_has_its_time_to_end(twins: Twins, namespace: str, nod
 
 
 @on_both
+def test_a_second_delete_leaves_what_becomes_of_dependents(twins: Twins, namespace: str) -> None:
+    """To the first one, unless it says that itself."""
+    config_maps = f"/api/v1/namespaces/{namespace}/configmaps"
+    held = {"metadata": {"name": "web", "finalizers": ["example.com/hold", "orphan"]}}
+    twins.agree("POST", config_maps, held)
+    kept = twins.agree("DELETE", f"{config_maps}/web", dryRun="All")["metadata"]["finalizers"]
+    assert kept == ["example.com/hold", "orphan"]
+    background = {"propagationPolicy": "Background", "dryRun": "All"}
+    kept = twins.agree("DELETE", f"{config_maps}/web", None, **background)["metadata"]["finalizers"]
+    assert kept == ["example.com/hold"]
+    twins.agree("PATCH", f"{config_maps}/web", {"metadata": {"finalizers": None}}, **MERGED)
+
+
+@on_both
 def test_a_delete_has_its_options_in_the_query_if_it_has_no_body(twins: Twins, namespace: str) -> None:
     """As the official Python client does; with a body the query counts for nothing."""
     pods = f"/api/v1/namespaces/{namespace}/pods"

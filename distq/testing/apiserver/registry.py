@@ -242,9 +242,9 @@ def _require_number(version: str | None) -> None:
 
 def _finalizers(resource: ServedResource, existing: Stored, options: DeleteOptions) -> list[str]:
     """Return the finalizers that the object is to have while it is being deleted."""
-    kept = [each for each in existing.metadata.get("finalizers", ()) if each not in {FOREGROUND, ORPHAN}]
-    if options.propagation == "Foreground":
-        return [*kept, FOREGROUND]
-    if options.propagation == "Orphan" or (resource.orphans and not options.propagation):
-        return [*kept, ORPHAN]
-    return kept
+    before = existing.metadata.get("finalizers", ())
+    kept = [each for each in before if each not in {FOREGROUND, ORPHAN}]
+    wanted = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(options.propagation, [])
+    if not options.propagation:
+        wanted = [each for each in (ORPHAN, FOREGROUND) if each in before][:1] or [ORPHAN] * resource.orphans
+    return kept + wanted
