@@ -214,13 +214,15 @@ def _pod(new: Content, _: Content | None) -> None:
 
 
 def _service(new: Content, old: Content | None) -> None:
-    spec, before = new["spec"], (old or {}).get("spec", {})
+    spec, before = dict(new["spec"]), (old or {}).get("spec", {})
+    new["spec"] = spec
+    _leave_out_of_service(spec, before)
     if spec["type"] == "ExternalName":
         return
     if not spec.get("clusterIP"):
         address = _ADDRESSES[random.randrange(1, _ADDRESSES.num_addresses - 1)]
         spec["clusterIP"] = before.get("clusterIP") or str(address)
-    spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    spec["clusterIPs"] = [spec["clusterIP"], *spec.get("clusterIPs", ())[1:]]
     spec.setdefault("internalTrafficPolicy", "Cluster")
     if spec["clusterIP"] == "None" and not spec.get("selector"):  # of any kind that its endpoints may have
         spec.setdefault("ipFamilies", before.get("ipFamilies", ["IPv4", "IPv6"]))
@@ -232,8 +234,26 @@ def _service(new: Content, old: Content | None) -> None:
     if spec["type"] == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
     if spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts"):
+        given = {port.get("name"): port.get("nodePort") for port in before.get("ports", ())}
         for port in spec.get("ports", ()):
-            port.setdefault("nodePort", random.randrange(30000, 32768))
+            port.setdefault("nodePort", given.get(port.get("name")) or random.randrange(30000, 32768))
+
+
+def _leave_out_of_service(spec: dict[str, Any], before: Mapping[str, Any]) -> None:
+    """Leave out what a Service had before, under another type, and has no use for now."""
+    unused = ["allocateLoadBalancerNodePorts", "loadBalancerClass"] * (spec["type"] != "LoadBalancer")
+    if spec["type"] not in {"NodePort", "LoadBalancer"}:
+        unused.append("externalTrafficPolicy")
+        ports, were = spec.get("ports", []), before.get("ports", [])
+        if ports and [each.get("nodePort") for each in ports] == [each.get("nodePort") for each in were]:
+            spec["ports"] = [
+                {name: each for name, each in port.items() if name != "nodePort"} for port in ports
+            ]
+    if spec["type"] == "ExternalName":
+        unused += ["clusterIP", "clusterIPs", "internalTrafficPolicy", "ipFamilies", "ipFamilyPolicy"]
+    for field in unused:
+        if spec.get(field) == before.get(field):
+            spec.pop(field, None)
 
 
 def _job(new: Content, old: Content | None) -> None:

@@ -189,16 +189,29 @@ def changes_of_immutable(resource: ServedResource, new: Content, old: Content) -
     rules = resource.rules
     for path in names_in(rules, "fixed"):
         value, before = value_at(new, path), value_at(old, path)
-        if value != before and before is not None:
+        if value != before:
             yield wrong(path, value, "field is immutable")
     for path, message in rules.get("forbidden", {}).items():
         if value_at(new, path) != value_at(old, path):
             yield forbidden(path, message)
     if "roleRef" in new and new["roleRef"] != old["roleRef"]:
         yield wrong("roleRef", new["roleRef"], "cannot change roleRef")
+    address, before = value_at(new, "spec.clusterIPs"), value_at(old, "spec.clusterIPs")
+    if address and before and address[0] != before[0]:
+        yield wrong("spec.clusterIPs[0]", address, "may not change once set")
+    if resource.kind == "Job":
+        yield from _completions(new["spec"], old["spec"])
     changeable = names_in(rules, "changeable")
     if changeable and _fixed(new["spec"], changeable) != _fixed(old["spec"], changeable):
         yield forbidden("spec", rules["immutable"])
+
+
+def _completions(new: Fields, old: Fields) -> Iterator[Cause]:
+    """Yield a change of how many Pods of a Job have to end well, unless it has one for each that runs."""
+    value, is_indexed = new.get("completions"), new["completionMode"] == "Indexed"
+    if value != old.get("completions") and not (is_indexed and value == new["parallelism"]):
+        rule = "can only be modified in tandem with spec.parallelism" if is_indexed else "field is immutable"
+        yield wrong("spec.completions", value, rule)
 
 
 def _fixed(spec: dict[str, Any], changeable: Collection[str]) -> dict[str, Any]:
