@@ -44,6 +44,11 @@ def forbidden(path: str, rule: str) -> Cause:
     return "FieldValueForbidden", path, f"Forbidden: {rule}"
 
 
+def too_long(path: str, most: int) -> Cause:
+    """Return the cause that a value is of more bytes than it may be."""
+    return "FieldValueTooLong", path, f"Too long: may not be more than {most} bytes"
+
+
 def misformed(path: str, text: str, form: Form) -> Iterator[Cause]:
     """Yield what is wrong with a text that is to be of a form."""
     for rule in form(text):

@@ -19,6 +19,7 @@ from distq.testing.apiserver.causes import (
     misformed_labels,
     repeated,
     required,
+    too_long,
     unsupported,
     wrong,
 )
@@ -27,6 +28,8 @@ from distq.testing.apiserver.resources import names_in, rules_of
 
 _ADDRESS_RULE = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _ACCOUNT = "kubernetes.io/service-account.name"
+_MOST_DATA = 1024 * 1024
+_LONGEST_OF_EVENT = {"action": 128, "note": 1024, "reason": 128, "reportingInstance": 128}
 
 
 def _service(spec: Fields, before: str) -> Iterator[Cause]:
@@ -122,9 +125,23 @@ def _keys(content: Fields, _: str) -> Iterator[Cause]:
             yield from misformed(f"{field}[{key}]", key, names.config_key)
 
 
+def _config_map(content: Fields, _: str) -> Iterator[Cause]:
+    yield from _keys(content, "")
+    size = sum(len(text.encode()) for text in content.get("data", {}).values())
+    if size + _bytes_in(content.get("binaryData", {})) > _MOST_DATA:
+        yield too_long("[]", _MOST_DATA)
+
+
+def _bytes_in(encoded: Fields) -> int:
+    """Return how many bytes texts in base64 stand for."""
+    return sum(len(text) * 3 // 4 - text.count("=") for text in encoded.values())
+
+
 def _secret(content: Fields, _: str) -> Iterator[Cause]:
     yield from _keys(content, "")
     kind, data = content.get("type", ""), content.get("data", {})
+    if _bytes_in(data) > _MOST_DATA:
+        yield too_long("data", _MOST_DATA)
     needed = names_in(rules_of("core.v1.Secret")["keys"], kind)
     missing = [key for key in needed if key not in data]
     if kind == "kubernetes.io/basic-auth" and not data.keys() & {"password", "username"}:
@@ -145,6 +162,13 @@ def _event(content: Fields, _: str) -> Iterator[Cause]:
         fits = own == (about or "default")
     if not fits:
         yield wrong("involvedObject.namespace", about, "does not match event.namespace")
+
+
+def _event_of_group(content: Fields, _: str) -> Iterator[Cause]:
+    yield from _event(content, "")
+    for field, most in _LONGEST_OF_EVENT.items():
+        if len(content.get(field, "").encode()) > most:
+            yield wrong(field, "", f"can have at most {most} characters")
 
 
 def _policy_rule(rule: Fields, before: str) -> Iterator[Cause]:
@@ -232,13 +256,13 @@ RULES: Mapping[str, Rule] = {
     "admissionregistration.v1.RuleWithOperations": _rule_of_webhook,
     "admissionregistration.v1.ValidatingWebhook": _webhook,
     "apiextensions.v1.CustomResourceDefinitionSpec": violations_of_definition,
-    "core.v1.ConfigMap": _keys,
+    "core.v1.ConfigMap": _config_map,
     "core.v1.EndpointSubset": _endpoint_subset,
     "core.v1.Event": _event,
     "core.v1.Secret": _secret,
     "core.v1.ServiceSpec": _service,
     "discovery.v1.EndpointSlice": _endpoint_slice,
-    "events.v1.Event": _event,
+    "events.v1.Event": _event_of_group,
     "meta.v1.LabelSelector": _label_selector,
     "networking.v1.IngressBackend": _ingress_backend,
     "networking.v1.IngressClassSpec": _ingress_class,

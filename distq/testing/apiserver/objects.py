@@ -14,7 +14,15 @@ import msgspec
 
 from distq.client.conditions import get_condition
 from distq.testing.apiserver import names, typed
-from distq.testing.apiserver.causes import Cause, forbidden, misformed, misformed_labels, required, wrong
+from distq.testing.apiserver.causes import (
+    Cause,
+    forbidden,
+    misformed,
+    misformed_labels,
+    required,
+    too_long,
+    wrong,
+)
 from distq.testing.apiserver.names import Form
 from distq.testing.apiserver.requests import Target
 from distq.testing.apiserver.resources import ServedResource
@@ -22,6 +30,9 @@ from distq.testing.apiserver.status import bad_request, conflict, invalid, refus
 from distq.testing.apiserver.store import Content
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_LONGEST_START = 58
+"""So much of ``generateName`` is in a name."""
+_MOST_ANNOTATIONS = 256 * 1024
 _LENIENT = {"admissionregistration.k8s.io", "coordination.k8s.io", "events.k8s.io", "policy"}
 """The groups of kinds whose finalizers need no domain; those of custom resources need none either."""
 _OWNER_RULES = {"apiVersion": "version must not be empty"}
@@ -112,7 +123,7 @@ def prepare_for_create(resource: ServedResource, content: Content) -> None:
         metadata.pop(field, None)
     if "name" not in metadata and "generateName" in metadata:
         suffix = "".join(random.choices(_SUFFIX_ALPHABET, k=5))
-        metadata["name"] = metadata["generateName"] + suffix
+        metadata["name"] = metadata["generateName"][:_LONGEST_START] + suffix
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = timestamp()
     if resource.generation:
@@ -123,8 +134,11 @@ def prepare_for_create(resource: ServedResource, content: Content) -> None:
 
 def _violations(resource: ServedResource, metadata: dict[str, Any]) -> Iterator[Cause]:
     yield from misformed_labels("metadata.labels", metadata.get("labels", {}))
-    for key in metadata.get("annotations", {}):
+    annotations = metadata.get("annotations", {})
+    for key in annotations:
         yield from misformed("metadata.annotations", key, lambda text: names.qualified(text.lower()))
+    if len("".join([*annotations, *annotations.values()]).encode()) > _MOST_ANNOTATIONS:
+        yield too_long("metadata.annotations", _MOST_ANNOTATIONS)
     form = names.qualified if resource.custom or resource.group in _LENIENT else names.finalizer
     for index, finalizer in enumerate(metadata.get("finalizers", ())):
         yield from misformed(f"metadata.finalizers[{index}]", finalizer, form)

@@ -10,16 +10,20 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from distq.testing.apiserver import objects, typed
 from distq.testing.apiserver.causes import GO_TYPES, Cause, forbidden, go_text, wrong
 from distq.testing.apiserver.definitions import established, with_defaults
 from distq.testing.apiserver.resources import DEFINITIONS, NAMESPACES, ServedResource, built_in, names_in
 from distq.testing.apiserver.schema_validation import violations
-from distq.testing.apiserver.status import invalid, refuse
+from distq.testing.apiserver.status import StatusError, invalid, refuse
 from distq.testing.apiserver.store import Content, value_at
 from distq.testing.apiserver.validation import built_in_violations, changes_of_immutable, status_violations
 
 _MOST_REPLICAS = 2**31 - 1
+_MOST_BYTES = 3 * 2**19
+"""What etcd stores of one object."""
 _DATA = {("", "configmaps"), ("", "secrets")}
 _IMMUTABLE = "field is immutable when `immutable` is set"
 _ADDRESSES = ipaddress.IPv4Network("10.96.0.0/12")
@@ -91,6 +95,8 @@ def _require_schema(resource: ServedResource, new: Content, old: Content | None 
     A custom resource may go on breaking its schema where the old one did.
     """
     if resource.custom:
+        if len(msgspec.json.encode(new)) > _MOST_BYTES:
+            raise StatusError(500, "etcdserver: request is too large")
         before = None if old is None else resource.with_type(old)
         causes = list(violations(resource.schema, resource.with_type(new), before))
         causes += _violations_of_scale(resource, new)
