@@ -65,6 +65,8 @@ def test_a_job_keeps_its_end(twins: Twins, namespace: str) -> None:
     """How many Pods have to end well can change with those that run at once, if each has an index."""
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     job, indexed = sample("batch/v1/Job", "web"), sample("batch/v1/Job", "indexed")
+    indexed["spec"] = {**indexed["spec"], "completionMode": "Indexed", "parallelism": 2}
+    assert twins.agree("POST", jobs, indexed)["code"] == 422
     indexed["spec"] = {**indexed["spec"], "completionMode": "Indexed", "completions": 2, "parallelism": 2}
     for each in job, indexed:
         twins.agree("POST", jobs, each)
@@ -78,3 +80,20 @@ def test_a_job_keeps_its_end(twins: Twins, namespace: str) -> None:
     ):
         answer = twins.agree("PATCH", f"{jobs}/{name}", {"spec": spec}, content_type=MERGE)
         assert ("code" not in answer) is is_taken
+
+
+@on_both
+@pytest.mark.parametrize(
+    ("kind", "field", "other"),
+    [("Deployment", "strategy", "Recreate"), ("StatefulSet", "updateStrategy", "OnDelete")],
+)
+def test_another_strategy_leaves_the_fields_of_the_first(
+    twins: Twins, namespace: str, kind: str, field: str, other: str
+) -> None:
+    """And is refused with them: who changes it has to remove them, too."""
+    path = f"/apis/apps/v1/namespaces/{namespace}/{kind.lower()}s"
+    twins.agree("POST", path, sample(f"apps/v1/{kind}", "web"))
+    change: dict[str, Any] = {"spec": {field: {"type": other}}}
+    assert not twins.concur("PATCH", f"{path}/web", change, content_type=MERGE)
+    change["spec"][field]["rollingUpdate"] = None
+    assert twins.concur("PATCH", f"{path}/web", change, content_type=MERGE)

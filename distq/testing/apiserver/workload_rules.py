@@ -11,6 +11,7 @@ from distq.testing.apiserver.causes import (
     Cause,
     Fields,
     Rule,
+    forbidden,
     misformed,
     repeated,
     required,
@@ -122,12 +123,19 @@ def _deployment(spec: Fields, before: str) -> Iterator[Cause]:
     deadline = spec["progressDeadlineSeconds"]
     if deadline <= spec.get("minReadySeconds", 0):
         yield wrong(f"{before}progressDeadlineSeconds", deadline, "must be greater than minReadySeconds")
+    if spec["strategy"].get("type") == "Recreate" and "rollingUpdate" in spec["strategy"]:
+        rule = "may not be specified when strategy `type` is 'Recreate'"
+        yield forbidden(f"{before}strategy.rollingUpdate", rule)
 
 
 def _stateful_set(spec: Fields, before: str) -> Iterator[Cause]:
     yield from _selecting("statefulset")(spec, before)
     if name := spec.get("serviceName"):
         yield from misformed(f"{before}serviceName", name, names.label)
+    strategy = spec["updateStrategy"]
+    if strategy.get("type") == "OnDelete" and "rollingUpdate" in strategy:
+        rule = "only allowed for updateStrategy 'RollingUpdate'"
+        yield wrong(f"{before}updateStrategy.rollingUpdate", strategy["rollingUpdate"], rule)
 
 
 def _schedule(spec: Fields, before: str) -> Iterator[Cause]:
@@ -164,6 +172,8 @@ def _job_template(template: Fields, before: str) -> Iterator[Cause]:
     if template["spec"]["template"]["spec"].get("restartPolicy") == "Always":
         path = f"{before}spec.template.spec.restartPolicy"
         yield required(path, 'valid values: "OnFailure", "Never"')
+    if template["spec"].get("completionMode") == "Indexed" and "completions" not in template["spec"]:
+        yield required(f"{before}spec.completions", "when completion mode is Indexed")
 
 
 def _storage_class(content: Fields, _: str) -> Iterator[Cause]:
