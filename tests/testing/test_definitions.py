@@ -10,7 +10,7 @@ from distq.errors import ApiError
 from distq.testing import EmulatedApiServer
 from tests.support.api_servers import ApiServer
 from tests.support.samples import custom_resource, wait_until_served
-from tests.testing.conftest import Api, changes, version_of, wait_until_gone
+from tests.testing.conftest import MERGE, Answer, Api, changes, version_of, wait_until_gone
 
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
@@ -52,6 +52,36 @@ def test_a_deleted_definition_takes_its_objects_along(api: Api, api_server: ApiS
         assert b'"DELETED"' in next(iter(stream))
     wait_until_gone(api, f"{DEFINITIONS}/widgets.{group}")
     wait_until_gone(api, widgets)
+
+
+def test_a_deleted_definition_waits_for_finalizers(api: Api, api_server: ApiServer) -> None:
+    """Its objects are marked; it takes no new ones, and goes with the last of them."""
+    group = defined(api_server.client())
+    widgets = f"/apis/{group}/v1/namespaces/default/widgets"
+    body = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "free"}}
+    held = {**body, "metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
+    for each in body, held:
+        api.create(widgets, each)
+    marked = api.delete(f"{DEFINITIONS}/widgets.{group}")
+    assert marked["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    wait_until_gone(api, f"{widgets}/free")
+    assert api.get(f"{widgets}/held")["metadata"]["deletionTimestamp"]
+    refused = api.refused("POST", widgets, body)
+    assert (refused["code"], refused["message"]) == (
+        403,
+        f'widgets.{group} "free" is forbidden: create not allowed while custom resource definition is '
+        "terminating",
+    )
+    api.merge(f"{widgets}/held", {"metadata": {"finalizers": None}})
+    wait_until_gone(api, f"{DEFINITIONS}/widgets.{group}")
+    wait_until_gone(api, widgets)
+
+
+@pytest.mark.parametrize("change", [{"scope": "Cluster"}, {"names": {"kind": "Gizmo"}}])
+def test_a_definition_keeps_scope_and_kind(api: Api, widget_definition: str, change: Answer) -> None:
+    """Its objects have them."""
+    refused = api.refused("PATCH", widget_definition, {"spec": change}, content_type=MERGE)
+    assert "field is immutable" in refused["message"]
 
 
 def test_a_definition_must_bear_its_own_name(api: Api) -> None:

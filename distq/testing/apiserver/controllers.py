@@ -12,7 +12,14 @@ from typing import Any, Generic, TypeVar
 
 from distq.testing.apiserver.objects import with_condition
 from distq.testing.apiserver.registry import FOREGROUND, ORPHAN, DeleteOptions, Registry
-from distq.testing.apiserver.resources import NAMESPACES, PODS, Catalogue, ServedResource, built_in
+from distq.testing.apiserver.resources import (
+    DEFINITIONS,
+    NAMESPACES,
+    PODS,
+    Catalogue,
+    ServedResource,
+    built_in,
+)
 from distq.testing.apiserver.status import StatusError
 from distq.testing.apiserver.store import Collection, Stored, StoreEvent
 
@@ -88,7 +95,8 @@ class GarbageCollector(ClusterController[Place]):
         if event.gone:
             self._living.pop(uid, None)
             waiting = (self._living[owner] for owner in _owners(event.current) & self._living.keys())
-            self.add(*self._dependents.get(uid, ()), *waiting)
+            plural_and_group = ".".join(reversed(collection.identity))  # the name of its definition, if any
+            self.add(*self._dependents.get(uid, ()), *waiting, (DEFINITIONS.identity, plural_and_group))
         else:
             self._living[uid] = place
             if after or "deletionTimestamp" in event.current.metadata:
@@ -110,9 +118,11 @@ class GarbageCollector(ClusterController[Place]):
     def _finish(self, place: Place, owner: Stored) -> None:
         """Do what the finalizers of garbage collection ask for."""
         finalizers, resource = owner.metadata.get("finalizers", ()), self._catalogue.of(place[0])
-        protection = resource.rules.get("protection", "") if resource else ""
-        if protection in finalizers:
-            self._release(place, owner, protection)
+        rules = resource.rules if resource else {}
+        own = rules.get("protection") or rules.get("cleanup") or ""
+        if own in finalizers:
+            if place[0] != DEFINITIONS.identity or self._is_emptied(owner):
+                self._release(place, owner, own)
             return
         uid = owner.metadata["uid"]
         dependents = list(self._dependents.get(uid, ()))
@@ -126,6 +136,15 @@ class GarbageCollector(ClusterController[Place]):
                 self._delete(each)
             if not self._dependents.get(uid):
                 self._release(place, owner, FOREGROUND)
+
+    def _is_emptied(self, definition: Stored) -> bool:
+        """Delete the custom resources of a definition; return whether none is left."""
+        spec = definition.content["spec"]
+        identity = spec["group"], spec["names"]["plural"]
+        collection = self._store.collection(identity)
+        for stored in list(collection.scan()):
+            self._delete((identity, stored.key))
+        return next(collection.scan(), None) is None
 
     def _release(self, place: Place, owner: Stored, finalizer: str) -> None:
         kept = [each for each in owner.metadata["finalizers"] if each != finalizer]

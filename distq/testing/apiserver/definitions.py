@@ -86,10 +86,7 @@ class Definitions:
             collection.restart_watches(self._store.revision, until=until)
 
     def _withdraw(self, identity: tuple[str, str]) -> None:
-        collection = self._store.collection(identity)
-        for stored in list(collection.scan()):
-            self._store.remove(collection, stored)
-        collection.restart_watches(self._store.revision)
+        self._store.collection(identity).restart_watches(self._store.revision)
         self._store.drop(identity)
         self._catalogue.remove(identity)
 

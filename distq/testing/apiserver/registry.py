@@ -10,7 +10,7 @@ from typing import Any, Self
 from distq.testing.apiserver import objects, strategies
 from distq.testing.apiserver.causes import no_choice, wrong
 from distq.testing.apiserver.requests import Target
-from distq.testing.apiserver.resources import NAMESPACES, ServedResource
+from distq.testing.apiserver.resources import DEFINITIONS, NAMESPACES, ServedResource
 from distq.testing.apiserver.status import (
     StatusError,
     already_exists,
@@ -72,6 +72,8 @@ class Registry:
             self._require_namespace(resource, namespace, content)
         if "resourceVersion" in content["metadata"]:
             raise StatusError(500, "resourceVersion should not be set on objects to be created")
+        if resource.custom:
+            self._require_definition(resource, content)
         objects.prepare_for_create(resource, content)
         strategies.prepare_for_create(resource, content)
         name = content["metadata"]["name"]
@@ -190,6 +192,13 @@ class Registry:
             named = metadata.get("name") or metadata.get("generateName", "Unknown")
             raise forbidden(resource, named, refusal, cause)
 
+    def _require_definition(self, resource: ServedResource, content: Content) -> None:
+        """Refuse a new object whose definition is about to go."""
+        definition = self._collection(DEFINITIONS).get(f"{resource.plural}.{resource.group}")
+        if definition is not None and "deletionTimestamp" in definition.metadata:
+            refusal = "create not allowed while custom resource definition is terminating"
+            raise forbidden(resource, content["metadata"].get("name", ""), refusal)
+
     def _collection(self, resource: ServedResource) -> Collection:
         return self.store.collection(resource.identity)
 
@@ -247,4 +256,5 @@ def _finalizers(resource: ServedResource, existing: Stored, options: DeleteOptio
     wanted = {"Foreground": [FOREGROUND], "Orphan": [ORPHAN]}.get(options.propagation, [])
     if not options.propagation:
         wanted = [each for each in (ORPHAN, FOREGROUND) if each in before][:1] or [ORPHAN] * resource.orphans
-    return kept + wanted
+    cleanup = resource.rules.get("cleanup")
+    return kept + wanted + [cleanup] * (cleanup is not None and "deletionTimestamp" not in existing.metadata)
