@@ -50,6 +50,26 @@ def test_a_service_of_another_type_loses_what_its_type_has_no_use_for(api: Api, 
     assert api.merge(f"{services}/web", {"spec": {"type": "ClusterIP", "externalName": None}})
 
 
+def test_only_a_load_balancer_has_addresses_of_one(api: Api, services: str) -> None:
+    """Whoever writes them writes a status of the right type; each address has a mode."""
+    api.create(services, service("LoadBalancer"))
+    status = {"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}}
+    kept = api.merge(f"{services}/web/status", status)["status"]["loadBalancer"]["ingress"]
+    assert kept == [{"ip": "192.0.2.1", "ipMode": "VIP"}]
+    api.merge(f"{services}/web/status", {"status": {"loadBalancer": None}})
+    api.merge(f"{services}/web", {"spec": {"type": "ClusterIP"}})
+    refused = api.refused("PATCH", f"{services}/web/status", status, content_type=MERGE)
+    assert "may only be used when `spec.type` is 'LoadBalancer'" in refused["message"]
+
+
+def test_an_external_name_is_named(api: Api, services: str) -> None:
+    """The type alone is not enough."""
+    api.create(services, service("ClusterIP"))
+    unnamed = {"spec": {"type": "ExternalName"}}
+    refused = api.refused("PATCH", f"{services}/web", unnamed, content_type=MERGE)
+    assert refused["message"] == 'Service "web" is invalid: spec.externalName: Required value'
+
+
 @pytest.mark.parametrize("field", ["nodeName", "terminationGracePeriodSeconds"])
 def test_a_pod_keeps_its_node_and_its_time_to_end(api: Api, namespace: str, field: str) -> None:
     """The first by its binding, the second as it was created."""
@@ -62,7 +82,7 @@ def test_a_pod_keeps_its_node_and_its_time_to_end(api: Api, namespace: str, fiel
 
 @on_both
 def test_a_job_keeps_its_end(twins: Twins, namespace: str) -> None:
-    """How many Pods have to end well can change with those that run at once, if each has an index."""
+    """And its labels; how many Pods end well can change with those that run, if each has an index."""
     jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
     job, indexed = sample("batch/v1/Job", "web"), sample("batch/v1/Job", "indexed")
     indexed["spec"] = {**indexed["spec"], "completionMode": "Indexed", "parallelism": 2}
@@ -70,6 +90,8 @@ def test_a_job_keeps_its_end(twins: Twins, namespace: str) -> None:
     indexed["spec"] = {**indexed["spec"], "completionMode": "Indexed", "completions": 2, "parallelism": 2}
     for each in job, indexed:
         twins.agree("POST", jobs, each)
+    unlabelled = {"metadata": {"labels": None}}
+    assert twins.agree("PATCH", f"{jobs}/web", unlabelled, content_type=MERGE)["metadata"]["labels"]
     for name, spec, is_taken in (
         ("web", {"completions": 2}, False),
         ("web", {"parallelism": 2}, True),

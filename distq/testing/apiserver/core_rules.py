@@ -35,6 +35,8 @@ _LONGEST_OF_EVENT = {"action": 128, "note": 1024, "reason": 128, "reportingInsta
 def _service(spec: Fields, before: str) -> Iterator[Cause]:
     if not spec.get("ports") and spec["type"] != "ExternalName" and spec.get("clusterIP") != "None":
         yield required(f"{before}ports")
+    if spec["type"] == "ExternalName" and not spec.get("externalName"):
+        yield required(f"{before}externalName")
     yield from misformed_labels(f"{before}selector", spec.get("selector", {}))
     if spec.get("clusterIP", "None") != "None":
         yield from misformed(f"{before}clusterIPs[0]", spec["clusterIP"], _address)

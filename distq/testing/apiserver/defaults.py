@@ -106,6 +106,11 @@ def _service(fields: Fields) -> None:
     config.setdefault("clientIP", {}).setdefault("timeoutSeconds", 10800)
 
 
+def _ingress_of_service(fields: Fields) -> None:
+    if fields.get("ip"):
+        fields.setdefault("ipMode", "VIP")
+
+
 def _service_account(fields: Fields) -> None:
     for secret in fields.get("secrets", ()):
         for other in secret.keys() - {"name"}:
@@ -135,6 +140,7 @@ _DERIVED: Mapping[str, Callable[[Fields], object]] = {
     "core.v1.Container": _container,
     "core.v1.LimitRangeItem": _limit_range_item,
     "core.v1.LimitRangeSpec": lambda spec: spec.update(limits=spec.get("limits") or None),
+    "core.v1.LoadBalancerIngress": _ingress_of_service,
     "core.v1.LocalObjectReference": _local_reference,
     "core.v1.Pod": _pod,
     "core.v1.PodSpec": _pod_spec,

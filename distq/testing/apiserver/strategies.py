@@ -26,6 +26,7 @@ _MOST_BYTES = 3 * 2**19
 """What etcd stores of one object."""
 _DATA = {("", "configmaps"), ("", "secrets")}
 _IMMUTABLE = "field is immutable when `immutable` is set"
+_OF_BALANCERS = "may only be used when `spec.type` is 'LoadBalancer'"
 _ADDRESSES = ipaddress.IPv4Network("10.96.0.0/12")
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
@@ -74,7 +75,10 @@ def prepare_for_status_update(resource: ServedResource, new: Content, old: Conte
         _require_phase(updated)
     if not resource.custom and resource != DEFINITIONS:
         schema = resource.schema["properties"]["status"]
-        causes = status_violations(schema, updated["status"], old.get("status", {}))
+        causes = list(status_violations(schema, updated["status"], old.get("status", {})))
+        balanced = value_at(updated, "status.loadBalancer.ingress")
+        if balanced and value_at(updated, "spec.type", "LoadBalancer") != "LoadBalancer":
+            causes.append(forbidden("status.loadBalancer.ingress", _OF_BALANCERS))
         refuse(resource, metadata["name"], causes)
     _require_schema(resource, updated, old)
     return updated
@@ -264,14 +268,14 @@ def _leave_out_of_service(spec: dict[str, Any], before: Mapping[str, Any]) -> No
 
 def _job(new: Content, old: Content | None) -> None:
     spec, metadata = new["spec"], new["metadata"]
-    if old is not None or spec["manualSelector"]:
-        return
-    uid = {"batch.kubernetes.io/controller-uid": metadata["uid"], "controller-uid": metadata["uid"]}
-    name = {"batch.kubernetes.io/job-name": metadata["name"], "job-name": metadata["name"]}
-    spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": metadata["uid"]}}
-    template = spec["template"].setdefault("metadata", {})
-    template["labels"] = template.get("labels", {}) | uid | name
-    metadata.setdefault("labels", dict(template["labels"]))
+    if old is None and not spec["manualSelector"]:
+        uid = {"batch.kubernetes.io/controller-uid": metadata["uid"], "controller-uid": metadata["uid"]}
+        name = {"batch.kubernetes.io/job-name": metadata["name"], "job-name": metadata["name"]}
+        spec["selector"] = {"matchLabels": {"batch.kubernetes.io/controller-uid": metadata["uid"]}}
+        template = spec["template"].setdefault("metadata", {})
+        template["labels"] = template.get("labels", {}) | uid | name
+    if labels := value_at(spec, "template.metadata.labels"):
+        metadata.setdefault("labels", dict(labels))
 
 
 def _daemon_set(new: Content, old: Content | None) -> None:
