@@ -250,6 +250,15 @@ def test_delete_heeds_preconditions(api: Api, config_maps: str) -> None:
     )
 
 
+def test_only_a_delete_marks_an_object(api: Api, config_maps: str) -> None:
+    """Who writes the mark is refused."""
+    api.create(config_maps, config_map("web", metadata={"resourceVersion": "0"}))
+    body = config_map("web", metadata={"deletionTimestamp": TIME})
+    for method, how in ("PUT", {}), ("PATCH", {"content_type": "application/merge-patch+json"}):
+        status = api.refused(method, f"{config_maps}/web", body, **how)
+        assert {each["field"] for each in status["details"]["causes"]} == {"metadata.deletionTimestamp"}
+
+
 def test_finalizers_hold_a_deleted_object(api: Api, config_maps: str) -> None:
     """It is marked once, takes no new finalizer, and goes with its last one, under its old version."""
     api.create(config_maps, config_map("web", metadata={"finalizers": ["example.com/hold"]}))

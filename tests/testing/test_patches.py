@@ -4,7 +4,17 @@ from typing import Any
 
 import pytest
 
-from tests.testing.conftest import Api, changes, config_map, deployment, lease, on_both, version_of, widget
+from tests.testing.conftest import (
+    MERGE,
+    Api,
+    changes,
+    config_map,
+    deployment,
+    lease,
+    on_both,
+    version_of,
+    widget,
+)
 from tests.testing.twins import Twins
 
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -386,3 +396,22 @@ def test_apply_refuses_a_body_that_is_no_configuration(api: Api, config_maps: st
     api.apply(path, config_map("web"))
     stale = config_map("web", metadata={"resourceVersion": "1"})
     assert api.refused("PATCH", path, stale, **apply)["code"] == 409
+
+
+@on_both
+@pytest.mark.parametrize(
+    ("query", "is_taken"),
+    [
+        ({"force": "true"}, False),
+        ({"force": "false"}, False),
+        ({"fieldManager": "m" * 128}, True),
+        ({"fieldManager": "m" * 129}, False),
+    ],
+)
+def test_options_of_a_patch_are_possible(
+    twins: Twins, config_maps: str, query: dict[str, str], is_taken: bool
+) -> None:
+    """Force is of an apply alone, and a manager has 128 letters at most."""
+    twins.agree("POST", config_maps, config_map("web"))
+    answer = twins.agree("PATCH", f"{config_maps}/web", {"data": {"a": "b"}}, **query, content_type=MERGE)
+    assert ("code" not in answer) is is_taken

@@ -182,9 +182,12 @@ def prepare_for_update(resource: ServedResource, new: Content, old: Content) -> 
     """Keep what an update cannot change, and refuse what it may not."""
     metadata, before = new["metadata"], old["metadata"]
     metadata["name"] = before["name"]
+    causes = []
+    if (mark := metadata.get("deletionTimestamp")) and "deletionTimestamp" not in before:
+        causes.append(wrong("metadata.deletionTimestamp", mark, "field is immutable"))
     for field in _KEPT_FROM_OLD:
         take(metadata, field, before)
-    refuse(resource, metadata["name"], _violations(resource, metadata))
+    refuse(resource, metadata["name"], [*causes, *_violations(resource, metadata)])
     added = [each for each in metadata.get("finalizers", ()) if each not in before.get("finalizers", ())]
     if added and "deletionTimestamp" in before:
         listed = ", ".join(f'"{each}"' for each in added)

@@ -70,7 +70,7 @@ class Registry:
         namespace = content["metadata"].get("namespace", "")
         if namespace:
             self._require_namespace(resource, namespace, content)
-        if "resourceVersion" in content["metadata"]:
+        if content["metadata"].get("resourceVersion", "0") != "0":
             raise StatusError(500, "resourceVersion should not be set on objects to be created")
         if resource.custom:
             self._require_definition(resource, content)

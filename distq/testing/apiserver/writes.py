@@ -13,7 +13,7 @@ from multidict import MultiMapping
 
 from distq.testing.apiserver import objects, patches, status, typed
 from distq.testing.apiserver.apply import FieldManager, FieldManagers, object_schema
-from distq.testing.apiserver.causes import no_choice, required, unsupported, wrong
+from distq.testing.apiserver.causes import forbidden, no_choice, required, too_long, unsupported, wrong
 from distq.testing.apiserver.registry import DeleteOptions, Registry
 from distq.testing.apiserver.requests import Target, decode, is_set, whole_number
 from distq.testing.apiserver.resources import ServedResource
@@ -30,6 +30,7 @@ Change = Callable[[Content | None], Content]
 _TYPE = {"kind", "apiVersion"}
 _PATCHERS = {patches.JSON: patches.json_patch, patches.MERGE: patches.merge_patch}
 _KINDS = {"POST": "CreateOptions", "PUT": "UpdateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
+_LONGEST_MANAGER = 128
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 
 
@@ -57,12 +58,20 @@ class WriteOptions:
         validation = query.get("fieldValidation", "")
         if validation not in _VALIDATIONS:
             raise status.invalid_options(kind, *unsupported("fieldValidation", validation, _VALIDATIONS))
+        manager, causes = query.get("fieldManager", ""), []
+        if len(manager.encode()) > _LONGEST_MANAGER:
+            causes.append(too_long("fieldManager", _LONGEST_MANAGER))
+        applies = request.headers.get("Content-Type", "").startswith(patches.APPLY)
+        if request.method == "PATCH" and "force" in query and not applies:
+            causes.append(forbidden("force", "may not be specified for non-apply patch"))
+        if causes:
+            raise status.invalid_options(kind, *causes)
         user_agent = request.headers.get("User-Agent", "")
         return cls(
             dry_run=_dry_run(kind, query.getall("dryRun", [])),
             field_validation=validation or "Warn",
             force=is_set(query, "force"),
-            field_manager=query.get("fieldManager", ""),
+            field_manager=manager,
             program=user_agent.partition("/")[0],
         )
 
