@@ -213,3 +213,10 @@ def test_who_creates_an_object_does_not_manage_its_status(twins: Twins, namespac
     }
     applied = {"content_type": APPLY, "fieldManager": "ada"}
     assert "code" not in twins.agree("PATCH", f"{path}/web/status", body, **applied)
+
+
+def test_who_applies_an_empty_map_does_not_manage_what_others_put_there(ada: Applier, bob: Applier) -> None:
+    """As an atomic field the map would be a conflict."""
+    ada.apply(replicas=2, free={})
+    assert bob.apply(free={"x": 1})["spec"]["free"] == {"x": 1}
+    assert ada.apply(replicas=2, free={})["spec"]["free"] == {"x": 1}

@@ -74,8 +74,6 @@ def differences(schema: Schema, old: Any, new: Any, path: Path = ()) -> Iterator
     if not inner or not isinstance(old, type(new)):
         yield from fields_of(schema, new, path)
         return
-    if old == {}:  # which is a field of its own
-        yield path
     for step, each, its_schema in inner:
         if step in before:
             yield from differences(its_schema, before[step], each, (*path, step))
