@@ -36,7 +36,7 @@ def test_a_config_map_has_a_size(twins: Twins, config_maps: str, field: str, sur
 
 @on_both
 def test_a_secret_has_a_size(twins: Twins, namespace: str) -> None:
-    """Of what its data stand for."""
+    """Of its data, as bytes."""
     secrets = f"/api/v1/namespaces/{namespace}/secrets"
     for size in MIB, MIB + 1:
         body = {"metadata": {"name": "web"}, "data": {"a": base64.b64encode(bytes(size)).decode()}}

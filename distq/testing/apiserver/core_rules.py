@@ -135,7 +135,7 @@ def _config_map(content: Fields, _: str) -> Iterator[Cause]:
 
 
 def _bytes_in(encoded: Fields) -> int:
-    """Return how many bytes texts in base64 stand for."""
+    """Return how many bytes are in texts of base64."""
     return sum(len(text) * 3 // 4 - text.count("=") for text in encoded.values())
 
 
