@@ -33,9 +33,14 @@ PORTS = ("6379", "8001", "9181")
 pytestmark = pytest.mark.timeout(400)
 
 
+def run_quietly(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a program, and keep what it prints."""
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
 def podman(*words: str, check: bool = True) -> str:
     """Return what podman printed."""
-    done = subprocess.run(["podman", *words], capture_output=True, text=True, check=False)
+    done = run_quietly("podman", *words)
     assert not check or done.returncode == 0, done.stderr
     return done.stdout
 
@@ -55,7 +60,7 @@ class Fleet:
     def compose(self, *words: str) -> None:
         """Let podman-compose do something with them."""
         program = [sys.executable, "-m", "podman_compose", "-p", PROJECT, "-f", str(self._file)]
-        done = subprocess.run([*program, *words], capture_output=True, text=True, check=False)
+        done = run_quietly(*program, *words)
         assert done.returncode == 0, done.stderr
 
 
@@ -67,12 +72,7 @@ def containers(service: str) -> list[str]:
 
 def is_healthy(container: str) -> bool:
     """Return what the container's own check says."""
-    return (
-        subprocess.run(
-            ["podman", "healthcheck", "run", container], capture_output=True, check=False
-        ).returncode
-        == 0
-    )
+    return run_quietly("podman", "healthcheck", "run", container).returncode == 0
 
 
 def settings(container: str) -> dict[str, Any]:
@@ -91,10 +91,12 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
         missing("no podman, or not root: the compose file is not run")
     if not podman("images", "-q", "localhost/distq"):
         missing("no image distq in podman's storage: .ci/image")
-    if subprocess.run(
-        [sys.executable, "-m", "podman_compose", "--version"], capture_output=True, check=False
-    ).returncode:
+    if run_quietly(sys.executable, "-m", "podman_compose", "--version").returncode:
         missing("no podman-compose: pip install -e '.[ci]'")
+    started = run_quietly("podman", "run", "--rm", "--entrypoint", "/bin/true", "localhost/distq")
+    if started.returncode:
+        why = started.stderr.strip().rpartition("\n")[2]
+        missing(f"podman starts no container (set CONTAINERS_CONF=.ci/containers.conf?): {why:.200}")
     fleet = Fleet(tmp_path)
     try:
         fleet.compose("up", "--detach", "--no-build")
