@@ -40,6 +40,16 @@ _OUTAGE_PAUSE = 1.0
 """Seconds between tries of ``listen`` while Redis gives no answer."""
 
 
+class _Listening(threading.local):
+    """The loops of ``listen`` that this thread is in: an entry for each.
+
+    Not by the idents of threads, which those of a forked child may get again. Another thread may end a loop.
+    """
+
+    def __init__(self) -> None:
+        self.loops: list[None] = []
+
+
 @short_tracebacks
 class QueueHandle(Producer):
     """One process's handle of a queue, on any engine: the base of ``Queue`` and ``MemoryQueue``."""
@@ -62,8 +72,7 @@ class QueueHandle(Producer):
             on_closed=self._changed.announce,
         )
         self._clock = options.clock
-        self._listening = list[int]()
-        """The threads, by ident, that are in a loop of ``listen``, once for each loop."""
+        self._listening = _Listening()
         self._shutting_down = False
         self._shut_downs = 0
         self._use(engine)
@@ -150,8 +159,8 @@ class QueueHandle(Producer):
         ``fleet_concurrency``, or one per flow. That claim is released when the loop ends, and within three
         seconds if the thread does not come back for it.
         """
-        thread = threading.get_ident()
-        self._listening.append(thread)
+        loops = self._listening.loops
+        loops.append(None)
         try:
             while not self._shutting_down:
                 try:
@@ -162,7 +171,7 @@ class QueueHandle(Producer):
                     _logger.warning("queue %s: %s", self.name, error)
                     self._wait_for(lambda: self._shutting_down, _OUTAGE_PAUSE)
         finally:
-            self._listening.remove(thread)
+            loops.pop()
             run_apart(self._session.release_spare)
 
     def done(self, request: Request) -> bool:
@@ -186,7 +195,7 @@ class QueueHandle(Producer):
         return self._settle(request, Release())
 
     def _settle(self, request: Request, outcome: Outcome) -> bool:
-        wants_next = threading.get_ident() in self._listening and not self._settings.limits_fleet
+        wants_next = self._listening.loops and not self._settings.limits_fleet
         ahead = 1 if wants_next and outcome.__class__ is not Release else 0
         settlements = [Settlement(request, outcome)]
         if request.__class__ is not Request:

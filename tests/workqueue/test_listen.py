@@ -1,5 +1,6 @@
 """A loop of one's own: the step that settles an item claims the next one for the same loop."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -306,9 +307,46 @@ def test_a_loop_that_ended_leaves_nothing(connection: Connection) -> None:
     queue.add("a")
     loop = queue.listen()
     assert next(loop).key == "a"
-    assert queue._listening == [threading.get_ident()]
+    assert len(queue._listening.loops) == 1
     thread = threading.Thread(target=loop.close)  # type: ignore[attr-defined]  # as the garbage collector
     thread.start()
     thread.join(20)
-    assert not queue._listening
+    assert not queue._listening.loops
+    queue.close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # the thread below does not matter to the child
+def test_a_child_of_a_fork_claims_nothing_for_the_loops_of_its_parent(connection: Connection) -> None:
+    """Its threads may get the idents of threads that were in a loop when it was forked."""
+    queue, in_loop, leave = Queue("foos", connection), threading.Event(), threading.Event()
+    queue.add(*map(str, range(30)))
+
+    def loop() -> None:
+        for _ in queue.listen():
+            in_loop.set()
+            leave.wait(20)
+            break
+
+    all_run = threading.Barrier(5)
+
+    def settle_one() -> None:
+        all_run.wait(20)
+        queue.settle(queue.get(0))
+
+    looping = threading.Thread(target=loop)
+    looping.start()
+    assert in_loop.wait(20)
+    if (child := os.fork()) == 0:
+        try:
+            threads = [threading.Thread(target=settle_one) for _ in range(5)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            os._exit(queue.held())
+        finally:
+            os._exit(9)
+    leave.set()
+    looping.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     queue.close()
