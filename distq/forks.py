@@ -1,8 +1,13 @@
 """Objects begin anew in the child of a fork: no thread of the parent is there, and a lock may stay held."""
 
+import functools
 import os
 import weakref
-from typing import Protocol
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any, Protocol, TypeVar
+
+Value = TypeVar("Value")
 
 
 class ForkAware(Protocol):
@@ -10,6 +15,18 @@ class ForkAware(Protocol):
 
     def begin(self) -> None:
         """Start from nothing."""
+
+
+class cached_property(functools.cached_property[Value]):  # noqa: N801  # as functools names it
+    """functools.cached_property without the lock of Python 3.11, which all objects of a class share.
+
+    A thread may hold it at a fork; nothing in the child could then read the property of any object. Threads
+    that read it first at the same time may both make the value, as from Python 3.12 on.
+    """
+
+    def __init__(self, func: Callable[[Any], Value]) -> None:
+        super().__init__(func)
+        self.lock = nullcontext()
 
 
 _all: weakref.WeakSet[ForkAware] = weakref.WeakSet()

@@ -1,6 +1,5 @@
 """The client that reconcile functions use: objects are dicts, resources are texts."""
 
-import functools
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from distq.client.recorded_event import About
 from distq.client.recorder import EventRecorder
 from distq.client.resources import Discovery, Resource
 from distq.errors import ApiError, ConfigError, Expired, NotFound, short_tracebacks
+from distq.forks import cached_property
 from distq.mistakes import suggesting_keywords
 from distq.redisio.limits import PAGE_SIZE
 from distq.seconds import Duration, in_seconds
@@ -287,7 +287,7 @@ class Client(RawClient):
         content = Path(authority).read_bytes() if authority else b""
         return hashlib.sha256(transport.server.encode() + b"\0" + content).hexdigest()[:32]
 
-    @functools.cached_property
+    @cached_property
     def aio(self) -> "AsyncClient":
         """The same calls for ``async def``: ``await client.aio.get(...)``. They run in threads of its own."""
         from distq.client.aio import AsyncClient

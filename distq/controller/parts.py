@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from distq.config import Settings, lease_name
@@ -14,6 +13,7 @@ from distq.controller.runnables import Runnables
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.controller.worker.event_loop import EventLoop
 from distq.errors import ConfigError
+from distq.forks import cached_property
 from distq.mistakes import pointed
 from distq.redisio.connection import Connection
 from distq.safe_providers import SafeMetrics, SafeSpans

@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Protocol
 
 from distq.client.client import Client
@@ -12,6 +11,7 @@ from distq.client.page_size import bytes_of_page
 from distq.client.raw import WatchResponse
 from distq.client.resources import Resource, UnknownResource, parse_resource
 from distq.errors import NotFound
+from distq.forks import cached_property
 from distq.informer.selectors import require_selectors
 from distq.informer.wire import Page, WatchEvent, decode_event, decode_page
 from distq.redisio.limits import PAGE_SIZE

@@ -5,7 +5,7 @@ import copy
 import dataclasses
 import os
 from collections.abc import Callable
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from distq.config import Settings
+from distq.forks import cached_property
 from distq.redisio.cluster import SlotMap
 from distq.redisio.pool import Pool
 from distq.redisio.redis_url import Place, RedisUrl, shown

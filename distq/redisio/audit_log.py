@@ -10,13 +10,13 @@ right to read the queue does not see its actions.
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from heapq import merge, nlargest
 from itertools import islice
 from operator import itemgetter
 from typing import Any
 
 from distq.errors import RedisRefused
+from distq.forks import cached_property
 from distq.redisio.connection import Argument
 from distq.redisio.error_mapping import is_denied
 from distq.redisio.limits import AUDIT_ENTRIES, AUDIT_LETTERS

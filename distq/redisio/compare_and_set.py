@@ -6,8 +6,8 @@ The version is the time of the write in µs, or the last version plus 1 if the c
 """
 
 from dataclasses import dataclass
-from functools import cached_property
 
+from distq.forks import cached_property
 from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.redisio.keys import bytes_of, election_key, text_of, validate_key

@@ -12,10 +12,12 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from importlib import resources
 from operator import itemgetter
 from typing import Any
+
+from distq.forks import cached_property
 
 Argument = str | bytes | int | float
 

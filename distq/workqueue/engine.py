@@ -5,9 +5,9 @@ Redis and memory each have an engine. The handle does the rest: arguments, limit
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import ClassVar, Protocol
 
+from distq.forks import cached_property
 from distq.workqueue.callbacks import Callbacks
 from distq.workqueue.interface import Request, Settlement, Turn
 from distq.workqueue.options import QueueOptions

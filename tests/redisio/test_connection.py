@@ -21,6 +21,7 @@ from distq.redisio.address import Address
 from distq.redisio.connection import Connection
 from distq.redisio.error_mapping import typed_error
 from distq.redisio.queue_store import QueueStore
+from distq.redisio.redis_url import RedisUrl
 from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.support.tcp_proxy import TcpProxy
 
@@ -337,6 +338,36 @@ def test_a_fork_during_another_threads_first_use_can_use_the_connection(start_se
         child.join()
         assert child.exitcode == 0
         connection.close()
+
+
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_a_fork_while_another_thread_reads_the_url_can_use_the_connection(
+    redis_server: EmbeddedValkey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """functools.cached_property of Python 3.11 holds a lock meanwhile, for all objects of the class."""
+    reading, go_on = threading.Event(), threading.Event()
+    parse, parent = RedisUrl.parse, os.getpid()
+
+    def slow_parse(url: str, name: str) -> RedisUrl:
+        if os.getpid() == parent:
+            reading.set()
+            go_on.wait(20)
+        return parse(url, name)
+
+    monkeypatch.setattr(RedisUrl, "parse", slow_parse)
+    connection = Connection(redis_server.url)
+    first_use = threading.Thread(target=connection.execute, args=("PING",))
+    first_use.start()
+    assert reading.wait(20)
+    child = multiprocessing.get_context("fork").Process(target=connection.execute, args=("PING",))
+    child.start()
+    child.join(10)
+    go_on.set()
+    first_use.join()
+    child.kill()  # where it still waits
+    child.join()
+    assert child.exitcode == 0
+    connection.close()
 
 
 def test_a_fork_uses_connections_of_its_own(start_server: StartServer) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple, Self
 
 import msgspec
@@ -11,6 +10,7 @@ import msgspec
 from distq.client.objects import Object
 from distq.client.resources import Resource
 from distq.controller.watches import ResourceWatch, qualified_name
+from distq.forks import cached_property
 from distq.informer.indexer import IndexFunc, labels_index, values_of
 from distq.informer.json_depth import Unreadable
 from distq.informer.stored_object import StoredObject, Transform, keeps_all, store_raw, strip_managed_fields
