@@ -219,20 +219,20 @@ class Dispatcher:
     def _dispatch(self) -> Request | None:
         """Make turns until this thread has a request to run, while another one goes on; None at the end."""
         self._thread, self._busy_since = threading.current_thread(), time.monotonic()
+        phases: Sequence[Callable[[], Request | None]] = self._claim_and_settle, self._drain
         own = None
         try:
-            try:
-                own = self._claim_and_settle()
-            except Exception as error:  # noqa: BLE001 - the manager raises it
-                self._fail(error)
-            if own is None:
-                self._drain()
-        except Exception as error:  # noqa: BLE001 - the manager raises it
-            self._fail(error)
+            for phase in phases:
+                try:
+                    own = phase()
+                except Exception as error:  # noqa: BLE001 - the manager raises it
+                    self._fail(error)
+                if own is not None:
+                    return own
         finally:
             if own is None:
                 self._ended.set()
-        return own
+        return None
 
     def _claim_and_settle(self) -> Request | None:
         if self._in_hand:
