@@ -68,14 +68,20 @@ class ClaimLedger:
         self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))
         if asked:  # each such reply shows whether this session empties itself for a suspect
             self._empties = reply.alone and not took_suspect
+        replaced = list[Request]()
         for request in reply.requests:
-            self.held[request.key] = self.spare[request.key] = request
+            key = request.key
+            if key in self.held and key not in self.spare:
+                replaced.append(self.held[key])
+            self.held[key] = self.spare[key] = request
         if self.held is not held:  # ``cancel_all``, in another thread, may have had some of them
             for request in reply.requests:
                 if self.held.get(request.key) is not request:
                     self.spare.pop(request.key, None)
         self.promoted += reply.promoted
         self.revived += reply.revived
+        for request in replaced:  # only a server that lost a claim gives the item to its own session again
+            self._cancel(request, "its claim is gone")
         if was_draining and not self.draining:
             self._interrupt()
 

@@ -220,6 +220,23 @@ def test_a_claim_that_the_server_does_not_know_is_cancelled(make_queue: Make, co
     assert queue.settle(kept)
 
 
+def test_a_claim_that_the_server_lost_is_cancelled_as_its_item_is_claimed_again(
+    make_queue: Make, connection: Connection
+) -> None:
+    """Also by the same handle, which would otherwise process the item twice at a time."""
+    queue = make_queue()
+    heard: list[Request] = []
+    queue.on_cancel = heard.append
+    queue.add("a")
+    before = queue.get(0)
+    connection.execute("DEL", "distq:{foos}:claims", "distq:{foos}:processing")
+    queue.add("a")
+    again = queue.get(0)
+    assert (before.cancelled.is_set(), again.cancelled.is_set(), heard) == (True, False, [before])
+    assert not queue.settle(before)
+    assert queue.settle(again)
+
+
 @pytest.mark.conformance("RD-14")
 def test_a_lost_session_cancels_all_and_the_handle_goes_on_with_a_new_one(
     make_queue: Make, connection: Connection
