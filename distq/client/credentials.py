@@ -91,17 +91,24 @@ def _pod_namespace() -> str:
         return "default"
 
 
+def _forget_removed_files(kept: dict[str, str]) -> None:
+    """Let the package write its files of certificates again that were removed; older releases do not look."""
+    for content, file in list(kept.items()):
+        if not Path(file).exists():
+            kept.pop(content, None)
+
+
 def _load_file(path: str, context: str | None, configuration: "Configuration") -> str:
     import yaml
-    from kubernetes.config import ConfigException, load_kube_config_from_dict
-    from kubernetes.config.kube_config import KubeConfigMerger
+    from kubernetes.config import ConfigException, kube_config, load_kube_config_from_dict
 
     if not any(Path(part).expanduser().exists() for part in path.split(os.pathsep) if part):
         raise ConfigError(f"no cluster: kubeconfig {path} does not exist. Correct KUBECONFIG or the path.")
     try:
-        merger = KubeConfigMerger(path)
+        merger = kube_config.KubeConfigMerger(path)
         chosen, plugin = _chosen_context(merger.config, context)
         exec_plugin.bound_plugins(merger.config.value["users"])
+        _forget_removed_files(getattr(kube_config, "_temp_files", {}))
         began = time.monotonic()
         load_kube_config_from_dict(merger.config, context=context, client_configuration=configuration)
         merger.save_changes()  # a refreshed token of OIDC may be the only one that is good by now
