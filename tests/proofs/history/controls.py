@@ -57,7 +57,7 @@ def in_python(of: object, name: str, instead: object) -> Plant:
     return plant
 
 
-def _enqueue_all_listed(self: Replacement, obj: Any, before: Any) -> Any:
+def _enqueue_all_listed(self: Replacement, obj: Any, before: Any, _: Any) -> Any:
     return self._router.route_listed(obj, before)
 
 

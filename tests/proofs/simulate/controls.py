@@ -65,7 +65,7 @@ def _checkpoint_first(committer: Committer, change: Commit) -> None:
     _committer_commit(committer, change)
 
 
-def _list_as_plain_set(relisted: Replacement, obj: RawObject, before: Known) -> Route | None:
+def _list_as_plain_set(relisted: Replacement, obj: RawObject, before: Known, _: Replaced) -> Route | None:
     return relisted._router.route_listed(obj, before)
 
 
