@@ -71,7 +71,7 @@ def test_an_item_that_0_1_0_settled_meanwhile_waits_with_the_others_again(
     assert keys(queue) == ["settled"]
 
 
-@pytest.mark.skipif(not release.is_in_history(), reason="a shallow clone has no 0.1.0: git fetch --unshallow")
+@pytest.mark.skipif(not release.is_in_history(), reason="no git, or a shallow clone: 0.1.0 is not there")
 def test_0_1_0_runs_the_suspects_that_were_moved_back(
     make_queue: Make, connection: Connection, redis_server: EmbeddedValkey, tmp_path: Path
 ) -> None:

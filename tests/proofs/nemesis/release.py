@@ -1,5 +1,6 @@
 """The code of 0.1.0, from the history of this clone, to run it beside what is here."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -9,7 +10,9 @@ COMMIT = "f49cf38"
 
 
 def is_in_history() -> bool:
-    """Return whether this clone has it; a shallow one has not."""
+    """Return whether this clone has it; a shallow one has not, and without git nothing can be asked."""
+    if shutil.which("git") is None:
+        return False
     found = subprocess.run(["git", "cat-file", "-e", COMMIT], cwd=ROOT, capture_output=True, check=False)
     return found.returncode == 0
 
