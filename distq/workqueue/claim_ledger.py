@@ -68,11 +68,11 @@ class ClaimLedger:
         self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))
         if asked:  # each such reply shows whether this session empties itself for a suspect
             self._empties = reply.alone and not took_suspect
-        replaced = list[Request]()
+        before, replaced = self.held, list[Request]()
         for request in reply.requests:
             key = request.key
-            if key in self.held and key not in self.spare:
-                replaced.append(self.held[key])
+            if key in before and key not in self.spare:
+                replaced.append(before[key])
             self.held[key] = self.spare[key] = request
         if self.held is not held:  # ``cancel_all``, in another thread, may have had some of them
             for request in reply.requests:
