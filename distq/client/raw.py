@@ -56,7 +56,7 @@ class RawClient:
         self._transport: Transport | None = None
         self._transport_locks: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)
         """By process: a plugin may hold one for seconds, and a child forked meanwhile needs another."""
-        self._unread = "", -math.inf
+        self._no_credentials = "", -math.inf
         """Why credentials could not be read anew the last time, and when."""
 
     @property
@@ -187,13 +187,13 @@ class RawClient:
 
     def _connect_again(self, asked: float) -> Transport:
         """Connect; where the thread for which this one waited since ``asked`` could not, raise its error."""
-        why, failed_at = self._unread
+        why, failed_at = self._no_credentials
         if failed_at > asked:  # a plugin may have taken its time to fail
             raise ConfigError(why)
         try:
             return self._connect()
         except ConfigError as error:
-            self._unread = str(error), time.monotonic()
+            self._no_credentials = str(error), time.monotonic()
             raise
 
     def _is_outdated(self, transport: Transport) -> bool:
