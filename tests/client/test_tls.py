@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,18 @@ def require_proxy(client: Client, proxy: str) -> None:
     """Skip the test on a release of the package kubernetes that knows no proxies of this kind."""
     if client._connected().configuration.proxy != proxy:
         pytest.skip("this release of the package kubernetes does not look there for proxies")
+
+
+@contextmanager
+def behind_secure_proxy(folder: Path, api_server: type[Echo]) -> Iterator[tuple[Client, str]]:
+    """Give a Client of a server with TLS, through a proxy with TLS; and the address of the server."""
+    with (
+        serving(api_server, tls_of(folder, "server")) as server,
+        serving(Proxy, tls_of(folder, "server")) as proxy,
+    ):
+        client = client_of(folder, server, {"certificate-authority": "server.crt", "proxy-url": proxy})
+        require_proxy(client, proxy)
+        yield client, server
 
 
 def test_files_beside_the_kubeconfig_are_found_from_anywhere(folder: Path) -> None:
@@ -108,13 +121,7 @@ def test_a_proxy_of_the_kubeconfig_is_taken(folder: Path, proxy: str) -> None:
 
 def test_a_proxy_may_have_tls_itself(folder: Path, proxy: str) -> None:
     """Then there is TLS within TLS."""
-    with (
-        serving(Echo, tls_of(folder, "server")) as server,
-        serving(Proxy, tls_of(folder, "server")) as secure_proxy,
-    ):
-        trust = {"certificate-authority": "server.crt", "proxy-url": secure_proxy}
-        client = client_of(folder, server, trust)
-        require_proxy(client, secure_proxy)
+    with behind_secure_proxy(folder, Echo) as (client, server):
         for _ in range(2):
             assert data_of(client.request("PATCH", "/api", body={"a": 1}))["body"] == '{"a":1}'
         assert Proxy.tunnels == [port_of(server)]
@@ -132,19 +139,15 @@ def test_a_watch_through_a_proxy_with_tls_ends_when_it_is_closed(folder: Path, p
             self.rfile.read(1)
 
     with (
-        serving(Watched, tls_of(folder, "server")) as server,
-        serving(Proxy, tls_of(folder, "server")) as secure_proxy,
+        behind_secure_proxy(folder, Watched) as (client, _),
+        client.stream("/watch", query={}, read_timeout=30.0) as watch,
     ):
-        trust = {"certificate-authority": "server.crt", "proxy-url": secure_proxy}
-        client = client_of(folder, server, trust)
-        require_proxy(client, secure_proxy)
-        with client.stream("/watch", query={}, read_timeout=30.0) as watch:
-            lines = iter(watch)
-            assert next(lines) == b"one"
-            began = time.monotonic()
-            threading.Timer(0.2, watch.close).start()
-            assert list(lines) == []
-            assert time.monotonic() - began < 15.0
+        lines = iter(watch)
+        assert next(lines) == b"one"
+        began = time.monotonic()
+        threading.Timer(0.2, watch.close).start()
+        assert list(lines) == []
+        assert time.monotonic() - began < 15.0
 
 
 def test_a_proxy_gets_the_whole_url_where_there_is_no_tls(folder: Path, proxy: str) -> None:
@@ -158,7 +161,7 @@ def test_a_proxy_gets_the_whole_url_where_there_is_no_tls(folder: Path, proxy: s
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_proxy_that_cannot_be_reached_is_named(folder: Path, proxy: str, scheme: str) -> None:
-    """It is not the API server that refuses the connection, and nobody should look there."""
+    """The API server did not refuse the connection."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
         absent = f"http://127.0.0.1:{closed.getsockname()[1]}"
     client = client_of(folder, f"{scheme}://api.example.com:8001", {"proxy-url": absent})
