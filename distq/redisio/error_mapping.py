@@ -15,7 +15,8 @@ from distq.redisio.kernel_timeout import is_silence
 from distq.redisio.unknown_place import UnknownPlace
 
 _COMES_BACK = re.compile(
-    "LOADING|BUSY|READONLY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|UNBLOCKED|is loading the data"
+    r"\b(?:LOADING|BUSY|READONLY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|UNBLOCKED)\b"
+    "|is loading the data"
 )
 """Answers of a server that did nothing and may do it soon; scripts and redis-py pass them on as text."""
 

@@ -302,6 +302,7 @@ def test_an_error_that_may_pass_is_retryable(error: Exception) -> None:
         (redis.ResponseError("WRONGTYPE Operation against a key"), "changed by hand"),
         (redis.exceptions.NoPermissionError("this user has no permissions"), "denied user"),
         (redis.exceptions.AuthenticationError("WRONGPASS invalid username-password pair"), "wrong password"),
+        (redis.ResponseError("BUSYKEY Target key name already exists."), "already exists"),
         (redis.exceptions.DataError("a tuple item must be str, int, float or bytes"), "nothing sent"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
