@@ -108,7 +108,9 @@ class Controller:
             if self.watches:
                 from distq.controller.cached import caches  # needs the extra kubernetes
 
-                self.caches = caches.Caches(self.watches, self.queue, timeout=self.cache_sync_timeout)
+                self.caches = caches.Caches(
+                    self.watches, self.queue, timeout=self.cache_sync_timeout, shared=shared
+                )
 
     def lister(self, resource: str) -> "Lister":
         """Return a view of the objects of a resource, ``"v1/Pod"``, that a watch with ``cached=True`` keeps.

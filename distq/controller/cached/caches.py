@@ -28,12 +28,14 @@ WRITE_WITHIN = 2.0
 
 
 class Caches:
-    """The caches of a controller's watches.
+    """The caches of a controller's watches; ``shared`` is whether programs of other clusters use its queue.
 
     Raises ConfigError where the queue is not in Redis, or two watches would cache one resource.
     """
 
-    def __init__(self, watches: Sequence[Watch], queue: QueueHandle, *, timeout: float) -> None:
+    def __init__(
+        self, watches: Sequence[Watch], queue: QueueHandle, *, timeout: float, shared: bool = False
+    ) -> None:
         self._client: Client | None = None
         self._metrics: MetricsProvider | None = None
         self._name = queue.name
@@ -54,6 +56,7 @@ class Caches:
                 client=self.client,
                 with_short_timeouts=partial(self._with_short_timeouts, queue),  # type: ignore[arg-type]
                 timeout=timeout,
+                shared=shared,
             )
             for watch, identity in zip(resources, identities(resources), strict=True)
             if (caching := Caching.of(watch)) is not None

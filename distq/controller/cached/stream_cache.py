@@ -14,7 +14,7 @@ from distq.controller.cached import event_context
 from distq.controller.cached.caching import Caching
 from distq.controller.cached.event_context import Place
 from distq.controller.watches import ResourceWatch
-from distq.errors import CacheNotSynced
+from distq.errors import CacheNotSynced, ConfigError
 from distq.redisio.connection import Connection
 from distq.redisio.object_cache import CachedObject, CacheIncomplete, ObjectCache
 from distq.redisio.records import StreamRecord
@@ -51,6 +51,7 @@ class StreamCache:
     client: Callable[[], Client]
     with_short_timeouts: Callable[[], Connection]
     timeout: float
+    shared: bool = False
     clock: Clock = SYSTEM_CLOCK
     _found: ObjectCache | None = field(default=None, init=False)
     _writer: ObjectCache | None = field(default=None, init=False)
@@ -145,16 +146,25 @@ class StreamCache:
             and record.about.get("namespace") == self.place.namespace
             and not (mine and (theirs := Purpose.parse(record.about)) and mine().differs_from(theirs))
         }
-        if len(found) > 1:
+        if len(found) > 1 or (found and self.shared and self._reaches_a_cluster()):
             cluster = self.client().cluster_id()
             found = {name: each for name, each in found.items() if each.about.get("cluster") == cluster}
         return next(iter(found), "")
+
+    def _reaches_a_cluster(self) -> bool:
+        """Return whether there is a kubeconfig or service account: workers run without one, too."""
+        with suppress(ConfigError):
+            return bool(self.client().server)
+        return False
 
     def _cause(self, record: StreamRecord | None) -> str:
         if record is None:
             records = stream_records(self.queue.connection, self.queue.name).values()
             if leaders := {str(record.about.get("leader")) for record in records}:
-                return f"{', '.join(leaders)} does not watch it so. Run one version everywhere."
+                who, what = ", ".join(leaders), "does not watch it so"
+                if self.shared:
+                    return f"{who} {what}, or in another cluster. Run one version, and an informer in each."
+                return f"{who} {what}. Run one version everywhere."
             is_outside = current_request() is None and event_context.current() is None
             in_a_test = "; in a test, read it within run_until_idle, or after" if is_outside else ""
             return f"no process has led yet. Start an informer{in_a_test}."
