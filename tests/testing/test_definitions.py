@@ -9,6 +9,7 @@ from distq.client import Client
 from distq.errors import ApiError
 from distq.testing import EmulatedApiServer
 from tests.support.api_servers import ApiServer
+from tests.support.eventually import eventually
 from tests.support.samples import custom_resource, wait_until_served
 from tests.testing.conftest import MERGE, Answer, Api, changes, version_of, wait_until_gone
 
@@ -37,6 +38,27 @@ def test_a_definition_serves_its_resource(api: Api, api_server: ApiServer) -> No
     assert resources["widgets"]["kind"] == "Widget"
     assert "watch" in resources["widgets"]["verbs"]
     assert sorted(resources["widgets/status"]["verbs"]) == ["get", "patch", "update"]
+    api.delete(f"{DEFINITIONS}/widgets.{group}")
+
+
+def test_the_stablest_version_of_a_group_is_preferred(api: Api, api_server: ApiServer) -> None:
+    """Whatever the order of its definition: kubectl and others take the first one."""
+    group = f"g{uuid.uuid4().hex[:8]}.example.com"
+    definition = custom_resource(group)
+    (only,) = definition["spec"]["versions"]
+    names = ["foo10", "v1alpha1", "v2beta1", "v1", "foo1", "v2beta11", "v10"]
+    versions = [only | {"name": name, "storage": name == "v1alpha1"} for name in names]
+    definition["spec"] |= {"versions": versions}
+    client = api_server.client()
+    client.create(definition)
+    for name in names:
+        wait_until_served(client, f"{group}/{name}/Widget")
+
+    def listed() -> list[str]:
+        return [each["version"] for each in api.get(f"/apis/{group}")["versions"]]
+
+    eventually(lambda: listed() == ["v10", "v1", "v2beta11", "v2beta1", "v1alpha1", "foo1", "foo10"])
+    assert api.get(f"/apis/{group}")["preferredVersion"]["version"] == "v10"
     api.delete(f"{DEFINITIONS}/widgets.{group}")
 
 

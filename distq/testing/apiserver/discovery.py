@@ -5,6 +5,7 @@ what ``explain`` shows, how to merge, and that the server validates. Schemas of 
 prose, those of custom ones as their definitions have them.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from distq.testing.apiserver.resources import (
 
 Document = dict[str, Any]
 _KINDS = "x-kubernetes-group-version-kind"
+_VERSION = re.compile(r"v(?P<major>[1-9][0-9]*)(?:(?P<stage>alpha|beta)(?P<minor>[1-9][0-9]*))?")
 _FIELD_VALIDATION = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
 
 
@@ -53,8 +55,20 @@ def _group(catalogue: Catalogue, name: str) -> Document:
     versions = list(dict.fromkeys(each.version for each in catalogue if each.group == name))
     if not versions:
         raise KeyError(name)
+    versions.sort(key=_priority)
     listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
+
+
+def _priority(version: str) -> tuple[int, int, int, str]:
+    """Return the place of a version in its group: v2, v1, v1beta1, v1alpha1, other names.
+
+    Source: apimachinery CompareKubeAwareVersionStrings.
+    """
+    if (known := _VERSION.fullmatch(version)) is None:
+        return 3, 0, 0, version
+    major, stage, minor = known["major"], known["stage"], known["minor"]
+    return {None: 0, "beta": 1, "alpha": 2}[stage], -int(major), -int(minor or 0), ""
 
 
 def _resources(served: Sequence[ServedResource]) -> Document:
