@@ -30,7 +30,11 @@ Reconcile = Callable[[Request], Result | None] | Callable[[Request], Awaitable[R
 _ELSEWHERE = {
     name: f'It is an option of the queue: Controller(Queue("foos", {name}=...), ...).'
     for name in QueueKeywords.__annotations__
-} | dict.fromkeys(("max_concurrent_reconciles", "MaxConcurrentReconciles"), 'Did you mean "concurrency"?')
+} | {
+    "max_concurrent_reconciles": 'Did you mean "concurrency"?',
+    "MaxConcurrentReconciles": 'Did you mean "concurrency"?',
+    "client": "It is an argument of the Manager: Manager([controller], client=...).",
+}
 
 
 @suggesting_keywords(remedies=_ELSEWHERE)

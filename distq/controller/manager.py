@@ -5,6 +5,7 @@ each case commits stop at once and handlers get the grace period.
 """
 
 import logging
+import os
 import signal
 import threading
 import time
@@ -95,6 +96,8 @@ class Manager:
         on_start: Hook | None = None,
         on_stop: Hook | None = None,
     ) -> None:
+        if isinstance(client, str | os.PathLike):
+            raise ConfigError(f"bad client {client!r:.80}. Give a Client: Client({client!r:.80}).")
         if spans is not None and not isinstance(spans, SpanProvider):
             raise ConfigError(
                 f"bad spans {spans!r:.80}. Give a SpanProvider as OpenTelemetrySpans(), or None."

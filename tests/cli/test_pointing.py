@@ -184,6 +184,8 @@ def test_an_option_of_the_queue_on_a_controller_is_sent_to_the_queue() -> None:
         Controller(Queue("foos", **{name: None}), print)  # type: ignore[arg-type]  # any of them
     with pytest.raises(TypeError, match='Did you mean "concurrency"'):
         Controller("foos", print, max_concurrent_reconciles=1)  # type: ignore[call-arg]  # what is tested
+    with pytest.raises(TypeError, match=r"of the Manager: Manager\(\[controller\], client=...\)"):
+        Controller("foos", print, client=None)  # type: ignore[call-arg]  # what is tested
 
 
 def test_a_type_error_of_another_cause_is_left_as_it_is() -> None:

@@ -350,6 +350,11 @@ class TestRefusals:
         with pytest.raises(ConfigError, match="nothing to run"):
             Manager([])
 
+    def test_a_kubeconfig_in_place_of_a_client_is_refused(self) -> None:
+        """Where ``redis`` takes a URL, a path looks right."""
+        with pytest.raises(ConfigError, match=r"bad client 'config'. Give a Client: Client\('config'\)"):
+            Manager([Controller("foos", print)], client="config")  # type: ignore[arg-type]  # the mistake
+
     def test_a_value_that_is_no_controller_is_refused(self) -> None:
         """A list in a list, say: run_until_idle takes them one by one, a Manager in a list."""
         controller: Any = [Controller("foos", lambda _: None)]
