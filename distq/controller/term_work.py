@@ -74,10 +74,13 @@ class ControllerSources:
         )
         self._synced = False
         self._failure: BaseException | None = None
+        self.waits_for: RedisError | None = None
+        """The last error of Redis before its sources began."""
 
     def begin(self) -> None:
         """Let workers wait for the caches, before any source runs; raise RedisError where that failed."""
         self._catching_up.begin()
+        self.waits_for = None
         self.begin_time()
 
     def begin_time(self) -> None:
@@ -101,13 +104,13 @@ class ControllerSources:
         self._catching_up.check()
         if self._synced:
             return
-        missing = ", ".join(stream.resource for stream in self.streams if not stream.synced)
+        missing = [stream for stream in self.streams if not stream.synced]
         if not missing:
             self._synced = True
             if self.streams:
                 _logger.info("synced   %s", self._describe())
         elif time.monotonic() > self._sync_by:
-            raise ApiError(f"cannot sync {missing}: not listed in time. Check its size and the API server.")
+            raise ApiError(_not_synced(missing, self.waits_for))
 
     def gauges(self) -> Iterator[Sample]:
         """Yield for each resource the greatest lag of its streams, and whether all of them are synced."""
@@ -125,6 +128,15 @@ class ControllerSources:
         ]
         enqueued = sum(stream.enqueued for stream in self.streams)
         return f"{', '.join(parts)}; {counted(enqueued, 'key')} enqueued"
+
+
+def _not_synced(missing: Sequence[StreamSource], waits_for: RedisError | None) -> str:
+    """Return why the term ends, with the cause where it is known: these are the last words of a process."""
+    failing = {stream.resource: stream.last_error.lasting for stream in missing if stream.last_error.lasting}
+    causes = [f"{resource}: {error}" for resource, error in failing.items()]
+    cause = str(waits_for or " ".join(causes) or "Check its size and the API server.")
+    resources = ", ".join(stream.resource for stream in missing)
+    return f"cannot sync {resources}: not listed in time. {cause}"
 
 
 @dataclass(eq=False)
@@ -206,6 +218,8 @@ class TermWork:
                     each.begin_time()
             except RedisError as error:
                 outage.failed(error)
+                for each in new:
+                    each.waits_for = error
             self.check()
             self.stopping.wait(LOOK_EVERY)
 

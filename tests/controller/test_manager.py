@@ -261,7 +261,7 @@ class TestEndToEnd:
         namespace: str,
         settings: Settings,
     ) -> None:
-        """A leader whose queue cannot be reached leaves, so that another may try."""
+        """A leader whose queue cannot be reached leaves, so that another may try, and names the cause."""
         client, address = api_server.client(), urlsplit(redis_server.url)
         with TcpProxy((address.hostname or "", address.port or 0)) as proxy:
             proxy.mode = "refuse"
@@ -269,9 +269,20 @@ class TestEndToEnd:
             watch = For(CONFIG_MAP, namespaces=[namespace])
             controller = Controller(queue, lambda _: None, watches=[watch], cache_sync_timeout=0.5)
             manager = Manager([controller], redis=connection, client=client, settings=settings)
-            with pytest.raises(ApiError, match="cannot sync v1/ConfigMap: not listed in time"):
+            words = f"cannot sync v1/ConfigMap: not listed in time. no Redis at 127.0.0.1:{proxy.port}: "
+            with pytest.raises(ApiError, match=words):
                 manager.run(workers=False)
         assert holder(client, namespace) == ""
+
+    def test_a_list_that_is_refused_is_named_at_the_end(
+        self, api_server: ApiServer, connection: Connection, namespace: str, settings: Settings
+    ) -> None:
+        """The last words of a leader that may not list are the refusal, and no guess."""
+        watch = For(CONFIG_MAP, namespaces=[namespace], field_selector="spec.no=field")
+        controller = Controller("foos", lambda _: None, watches=[watch], cache_sync_timeout=1.0)
+        manager = Manager([controller], redis=connection, client=api_server.client(), settings=settings)
+        with pytest.raises(ApiError, match=r"not listed in time\. v1/ConfigMap: GET .*: 400 "):
+            manager.run(workers=False)
 
     def test_a_timer_feeds_the_queue_while_leading(
         self, api_server: ApiServer, connection: Connection, settings: Settings

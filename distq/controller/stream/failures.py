@@ -104,6 +104,11 @@ class LastError:
         """Note that it works."""
         self._since = None
 
+    @property
+    def lasting(self) -> str:
+        """The text of the failure that lasts, empty while the stream works."""
+        return "" if self._since is None else self._text
+
     def about(self, moment: Callable[[float], float]) -> dict[str, Any]:
         """Return its part of a stream's record, empty without a failure; ``moment`` converts times."""
         if not self._text:
