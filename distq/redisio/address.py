@@ -110,6 +110,16 @@ class Address:
         return self._username or "default"
 
     @property
+    def password_origin(self) -> str:
+        """Return the setting that gives our password, for messages; without one the one that should."""
+        chosen = self.settings
+        if chosen.redis_password_file is not None:
+            return f"DISTQ_REDIS_PASSWORD_FILE ({chosen.redis_password_file})"
+        if chosen.redis_password is not None or not self.options.get("password"):
+            return "DISTQ_REDIS_PASSWORD"
+        return "DISTQ_REDIS_URL" if self.origin == "variable" else "its URL"
+
+    @property
     def _username(self) -> str | None:
         return self.settings.redis_username or self.options.get("username")
 

@@ -55,7 +55,7 @@ def typed_error(error: Exception, address: Address) -> RedisError:
         return RedisRefused(
             f'Redis at {address.where} refused user "{address.user}": '
             f"{'no password given' if 'required' in text or 'NOAUTH' in text else 'wrong password'}. "
-            "Check DISTQ_REDIS_PASSWORD."
+            f"Check {address.password_origin}."
         )
     if isinstance(error, exceptions.NoPermissionError) or _DENIED.search(text):
         return RedisRefused(

@@ -18,6 +18,7 @@ Execute = Callable[..., Any]
 _logger = logging.getLogger("distq.redis")
 _NOTHING = "return 1"
 _NOTHING_SHA = hashlib.sha1(_NOTHING.encode(), usedforsecurity=False).hexdigest()
+_NEARLY_FULL = 0.9
 _OLDEST = {"redis": (6, 2), "valkey": (7, 2)}
 
 
@@ -113,12 +114,33 @@ def _of_server(info: dict[str, str], address: Address) -> Iterator[str]:
         yield "OK    maxmemory-policy noeviction"
     else:
         yield f"FAIL  maxmemory-policy {policy} may evict work. Set noeviction."
+    yield from _of_memory(info)
     if info.get("aof_enabled") == "1":
         yield "OK    appendonly yes"
     else:
         yield "WARN  appendonly is off: a restart loses what no informer can replay. Set appendonly yes."
     if unverified := _unverified(address):
         yield f"WARN  {unverified}"
+
+
+def _of_memory(info: dict[str, str]) -> Iterator[str]:
+    """Yield a finding if memory is full or nearly so, as the server itself counts it."""
+    limit = int(info.get("maxmemory", 0))
+    used = int(info.get("used_memory", 0)) - int(info.get("mem_not_counted_for_evict", 0))
+    if limit and used >= limit:
+        yield (
+            f"FAIL  memory is full ({_mebibytes(used)} of maxmemory {_mebibytes(limit)}): adds are refused, "
+            "and informers commit no event. Raise maxmemory, or find the queue that grows."
+        )
+    elif limit and used >= _NEARLY_FULL * limit:
+        yield (
+            f"WARN  memory is nearly full: {_mebibytes(used)} of maxmemory {_mebibytes(limit)}. "
+            "A full Redis refuses adds. Raise maxmemory."
+        )
+
+
+def _mebibytes(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB"
 
 
 def _of_permissions(execute: Execute, address: Address) -> Iterator[str]:

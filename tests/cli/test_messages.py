@@ -51,8 +51,7 @@ def test_wrong_password(distq: CommandLine, redis: Connection, valkey: EmbeddedV
     redis.execute("ACL", "SETUSER", "worker", "on", ">right", "~*", "+@all")
     _fails(
         distq,
-        f'Redis at 127.0.0.1:{valkey.port} refused user "worker": wrong password. '
-        "Check DISTQ_REDIS_PASSWORD.",
+        f'Redis at 127.0.0.1:{valkey.port} refused user "worker": wrong password. Check DISTQ_REDIS_URL.',
         "queues",
         DISTQ_REDIS_URL=f"redis://worker:secret-word@127.0.0.1:{valkey.port}/0",
     )

@@ -79,9 +79,29 @@ def test_a_wrong_password_names_the_user_and_the_variable(start_server: StartSer
     with pytest.raises(RedisRefused) as caught:
         Connection(_url(server, "worker:wrong@")).execute("PING")
     assert str(caught.value) == (
-        f'Redis at 127.0.0.1:{server.port} refused user "worker": wrong password. Check DISTQ_REDIS_PASSWORD.'
+        f'Redis at 127.0.0.1:{server.port} refused user "worker": wrong password. Check its URL.'
     )
     assert not caught.value.retryable
+
+
+def test_a_wrong_password_names_the_place_that_it_came_from(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    """Whoever rotated it corrects that place: a file, a variable, or the URL."""
+    server = start_server()
+    _add_user(server)
+    file = tmp_path / "password"
+    file.write_text("wrong")
+    url = _url(server, "worker:wrong@")
+    for settings, place in (
+        (Settings(redis_password_file=file), f"DISTQ_REDIS_PASSWORD_FILE ({file})"),
+        (Settings(redis_password="wrong"), "DISTQ_REDIS_PASSWORD"),
+        (Settings(redis_url=url), "DISTQ_REDIS_URL"),
+    ):
+        given = None if settings.redis_url else url
+        with pytest.raises(RedisRefused) as caught:
+            Connection(given, settings=settings).execute("PING")
+        assert str(caught.value).endswith(f": wrong password. Check {place}.")
 
 
 def test_a_missing_password_gets_another_error_than_a_wrong_one(start_server: StartServer) -> None:
@@ -444,6 +464,31 @@ def test_check_prints_each_finding_right_or_wrong(start_server: StartServer) -> 
     assert lines[2].startswith("WARN  appendonly is off")
     assert lines[3] == 'FAIL  user "worker" may not run scripts. ACL SETUSER worker +evalsha +script|load'
     assert lines[4] == 'OK    user "worker" may run CLIENT UNBLOCK'
+
+
+def test_check_says_that_memory_is_full(start_server: StartServer) -> None:
+    """A full Redis answers and may run scripts, yet it takes no items: that is no OK."""
+    admin = Connection(start_server().url)
+    assert not [line for line in admin.check() if "memory is" in line]
+    admin.execute("CONFIG", "SET", "maxmemory", "500kb")
+    assert [line for line in admin.check() if line.startswith("FAIL  memory is full (")]
+    admin.close()
+
+
+@pytest.mark.parametrize(
+    ("memory", "found"),
+    [
+        ("used_memory:950\nmaxmemory:1000", ["WARN  memory is nearly full: 0.0 MiB of maxmemory 0.0 MiB."]),
+        ("used_memory:1050\nmem_not_counted_for_evict:300\nmaxmemory:1000", []),
+        ("used_memory:950\nmaxmemory:0", []),
+        ("used_memory:950", []),
+    ],
+)
+def test_check_warns_before_memory_is_full(memory: str, found: list[str]) -> None:
+    """It counts as the server does, without the buffers of replicas; some servers tell no limit."""
+    info = f"redis_version:7.0.15\n{memory}".encode()
+    lines = server_checks.findings(lambda *_: info, Address("redis://db", Settings()))
+    assert [line.split(" A full")[0] for line in lines if "memory is" in line] == found
 
 
 def test_check_of_no_server_is_one_finding() -> None:
