@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from distq.controller.stream.committer import Committer
-from distq.errors import LeaseLost
+from distq.errors import LeaseLost, RedisRefused
 from distq.redisio import commit as commit_module
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
@@ -28,6 +28,15 @@ class Leading:
     def may_act(self) -> bool:
         """Return whether it does."""
         return self.lasts
+
+
+class Hurried(FakeClock):
+    """A clock by which each wait takes a second, and nobody waits."""
+
+    def wait(self, event: threading.Event, timeout: float) -> bool:  # noqa: ARG002 - it is a second
+        """Let the second pass."""
+        self.step(1.0)
+        return event.is_set()
 
 
 def committer_of(connection: Connection, clock: FakeClock, term: Leading | None = None) -> Committer:
@@ -85,6 +94,26 @@ def test_each_page_of_a_scan_is_a_try_to_reach_redis(
         assert committer.tried_at == clock.monotonic()
         clock.step(100)
     assert pages > 1
+
+
+def test_a_redis_that_refuses_is_logged_seldom_and_so_is_that_it_works_again(
+    connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A log that ends with a warning reads as if the stream still stood still."""
+    committer = committer_of(connection, Hurried())
+    refusals = [RedisRefused("Redis is full.")] * 3
+
+    def question() -> str:
+        if refusals:
+            raise refusals.pop()
+        return "answer"
+
+    with caplog.at_level("INFO"):
+        assert committer._ask(question) == "answer"
+    assert [record.getMessage() for record in caplog.records] == [
+        "pods: Redis is full. Trying again.",
+        "pods: works again after 3 s",
+    ]
 
 
 @pytest.mark.parametrize(

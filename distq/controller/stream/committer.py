@@ -15,6 +15,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from distq.client.outage import Outage
 from distq.clock import Clock
 from distq.errors import LayoutTooNew, LeaseLost, RedisError
 from distq.informer.backoff import Backoff
@@ -27,7 +28,6 @@ from distq.redisio.limits import BATCH_LIMIT, OLD_OBJECTS
 from distq.redisio.object_cache import CachedObject
 from distq.redisio.records import StreamRecord
 from distq.redisio.stream_store import Fenced, Mismatch, StreamStore, TooLarge
-from distq.wording import duration
 
 logger = logging.getLogger(__name__)
 
@@ -238,12 +238,13 @@ class Committer:
         A commit is the same batch each time, so that a lost reply makes no second one.
         """
         backoff: Backoff | None = None
+        outage: Outage | None = None
         while True:
             if not self.leadership.may_act():
                 raise LeaseLost(f"{self.store.stream}: the lease was not renewed in time.")
             self.tried_at = self.clock.monotonic()
             try:
-                return question()
+                answer = question()
             except LayoutTooNew:
                 raise
             except RedisError as error:
@@ -251,9 +252,13 @@ class Committer:
                     raise
                 self.failed(error)
                 backoff = backoff or Backoff(self.clock, base=0.1, cap=5.0)
-                delay = backoff.delay()
-                logger.warning("%s: %s Trying again in %s.", self.store.stream, error, duration(delay))
-                self.clock.wait(self.stop, delay)
+                outage = outage or Outage(self.store.stream, logger, self.clock)
+                outage.failed(error)
+                self.clock.wait(self.stop, backoff.delay())
+            else:
+                if outage is not None:
+                    outage.over()
+                return answer
 
     def _outlived_its_cluster(self, epoch: str) -> bool:
         """Return whether an epoch is from the future of a cluster that was restored."""
