@@ -43,10 +43,17 @@ def outcome_of(result: Result | BaseException | None, *, interruptible: bool = T
             return outcome_of(TypeError(f"reconcile returned {a_type(result)}. Return a Result or None."))
 
 
+_CUT = "…"
+
+
 def error_text(error: BaseException) -> str:
-    """Return ``Type: message`` on one line of at most 256 bytes."""
+    """Return ``Type: message`` on one line of at most 256 bytes; the end of a longer one is an ellipsis."""
     name, message = type(error).__name__, _one_line(message_of(error))
-    return _printable(_one_line(f"{name}: {message}" if message else name)[:ERROR_BYTES], ERROR_BYTES)
+    text = _one_line(f"{name}: {message}" if message else name)[: ERROR_BYTES + 1]
+    whole = _printable(text, 4 * len(text))
+    if len(whole.encode()) <= ERROR_BYTES:
+        return whole
+    return _printable(whole, ERROR_BYTES - len(_CUT.encode())) + _CUT
 
 
 def traceback_text(error: BaseException) -> str:
