@@ -128,6 +128,8 @@ def _item_facts(item: "ItemInfo", now: float) -> list[tuple[str, str]]:
     if item.failures:
         last = f", last {since(item.last_error_at, now)} ago" if item.last_error_at and not by_hand else ""
         facts.append(("failures", f"{item.failures}{last}"))
+    if item.crashes:
+        facts.append(("crashes", f"{item.crashes}: so many workers died while they held it"))
     if item.last_error:
         facts.append(("reason" if by_hand else "error", escape(item.last_error)))
     if item.traceback:

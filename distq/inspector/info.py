@@ -116,7 +116,7 @@ class ItemInfo:
     ``claim_deadline`` is when its worker's claim lapses unless a heartbeat moves it. ``traceback`` is the
     last one, of at most 4 KiB. ``reason`` is why a dead item is dead; for ``parked``, which is by hand,
     ``last_error`` is the operator's text. A ready one is ``held_back`` if ``fleet_concurrency_per_flow`` of
-    its flow are claimed.
+    its flow are claimed. ``crashes`` counts the workers that died while they held it, since its last success.
     """
 
     queue: str
@@ -134,6 +134,7 @@ class ItemInfo:
     reason: str | None
     traceback: str | None
     held_back: bool = False
+    crashes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -190,6 +190,7 @@ def _item_info(
         reason=failure.reason or None,
         traceback=failure.traceback or None,
         held_back=item.held_back,
+        crashes=failure.crashes,
     )
 
 

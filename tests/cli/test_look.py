@@ -481,6 +481,19 @@ def test_flows_are_shown(distq: CommandLine, redis: Connection) -> None:
     queue.close()
 
 
+def test_an_item_whose_workers_died_says_how_many(distq: CommandLine, redis: Connection) -> None:
+    """Also before the third death: until then it looks like any other item, and its workers die."""
+    Queue("foos", redis).add("prod/heavy", "prod/light")
+    redis.execute("HSET", "distq:{foos}:failures", "prod/heavy", "0 2 1772342777104001 -@1,2 ")
+    crashes = "crashes   2: so many workers died while they held it"
+    assert crashes in distq("items", "foos", "prod/heavy").stdout
+    assert "crashes" not in distq("items", "foos", "prod/light").stdout
+    assert {item["key"]: item["crashes"] for item in _json(distq("items", "foos", "--json").stdout)} == {
+        "prod/heavy": 2,
+        "prod/light": 0,
+    }
+
+
 def test_items_that_are_held_back_are_shown(distq: CommandLine, redis: Connection) -> None:
     """Of a queue, of a flow and of an item: no worker claims it before a claim of its flow ends."""
     queue = Queue("foos", redis, fair_by="namespace")
