@@ -6,6 +6,7 @@ urllib3 makes a dozen objects for each request, and asks each of them several qu
 import functools
 import http.client
 import math
+import queue
 import re
 import ssl
 import time
@@ -42,8 +43,40 @@ def timeout_of(seconds: float) -> urllib3.Timeout:
     return urllib3.Timeout(connect=min(CONNECT_TIMEOUT, seconds), read=seconds, total=seconds)
 
 
+class IdleConnections:
+    """The idle connections of a pool, the last one first, as urllib3 asks a ``LifoQueue`` for them.
+
+    It has no lock: the calls of a list are atomic. A thread may hold a lock at a fork, and the child, which
+    closes its copies of these connections, would wait for ever. Threads that give a connection back at the
+    same time may exceed ``maxsize``.
+    """
+
+    def __init__(self, maxsize: int) -> None:
+        self._maxsize = maxsize
+        self._idle: list[BaseHTTPConnection | None] = []
+
+    def qsize(self) -> int:
+        """Return how many there are, with the places of those that are not made yet."""
+        return len(self._idle)
+
+    def get(self, block: bool = False, timeout: float | None = None) -> "BaseHTTPConnection | None":  # noqa: ARG002  as urllib3 calls it
+        """Return one, or None for a place; raise ``queue.Empty`` where there is none."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            raise queue.Empty from None
+
+    def put(self, connection: "BaseHTTPConnection | None", block: bool = False) -> None:  # noqa: ARG002
+        """Keep one; raise ``queue.Full`` where there are ``maxsize``."""
+        if len(self._idle) >= self._maxsize:
+            raise queue.Full
+        self._idle.append(connection)
+
+
 class LeanPool(HTTPConnectionPool):
     """A pool with a shorter way for answers that are wanted whole; the rest of it is urllib3's."""
+
+    QueueCls: Any = IdleConnections
 
     def exchange(
         self,

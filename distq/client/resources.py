@@ -6,7 +6,6 @@ resources above all.
 """
 
 import re
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -88,22 +87,21 @@ class UnknownResource(NotFound):
 
 
 class Discovery:
-    """The resources of one API server, asked for once per group and version.
+    """The resources of one API server, asked for once per group and version. Safe for threads and forks.
 
-    Source of the documents: the API server's ``/api/v1`` and ``/apis/<group>/<version>``.
+    It has no lock, which might stay held in the child of a fork: the calls of a dict are atomic. Source of
+    the documents: the API server's ``/api/v1`` and ``/apis/<group>/<version>``.
     """
 
     def __init__(self, fetch: Callable[[str], Any]) -> None:
         self._fetch = fetch
-        self._lock = threading.Lock()
         self._known: dict[str, Resource] = {}
         self._remedies: dict[str, str] = {}
         """By the texts that are not served: a suggestion takes many requests, and a leader asks often."""
 
     def resolve(self, text: str) -> Resource:
         """Return the resource called e.g. ``apps/v1/Deployment``; raise NotFound if it is not served."""
-        with self._lock:
-            known = self._known.get(text)
+        known = self._known.get(text)
         if known is not None:
             return known
         api_version, kind = parse_resource(text)
@@ -111,8 +109,7 @@ class Discovery:
             served = self._served(api_version, text)
         except NotFound:
             raise UnknownResource(text, remedy=self._remedy(text, ())) from None
-        with self._lock:
-            self._known.update({str(resource): resource for resource in served})
+        self._known.update({str(resource): resource for resource in served})
         for resource in served:
             if resource.kind == kind:
                 return resource
@@ -120,20 +117,16 @@ class Discovery:
 
     def forget(self, resource: Resource) -> None:
         """Ask again at the next use; its paths were answered as unknown."""
-        with self._lock:
-            self._known.pop(str(resource), None)
+        self._known.pop(str(resource), None)
 
     def _remedy(self, text: str, served: Sequence[Resource]) -> str:
         """Return the remedy for a text that is not served; ``served`` are resources of its API version."""
         kind = parse_resource(text)[1].lower()
         if meant := [one for one in served if one.is_called(kind)]:
             return f"Give its kind: {meant[0]}."
-        with self._lock:
-            remedy = self._remedies.get(text)
+        remedy = self._remedies.get(text)
         if remedy is None:
-            remedy = self._suggestion(text, served)
-            with self._lock:
-                self._remedies[text] = remedy
+            remedy = self._remedies[text] = self._suggestion(text, served)
         return remedy
 
     def _suggestion(self, text: str, served: Sequence[Resource]) -> str:

@@ -250,6 +250,49 @@ assert os.waitpid(child, 0)[1] == 0
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=60)
 
 
+def test_a_child_forked_while_another_thread_makes_a_request_makes_its_own_and_ends(
+    api_server: ApiServer,
+) -> None:
+    """A lock that the thread holds at the fork is not released in the child, which would wait for ever."""
+    program = f"""
+import os, signal, sys, threading
+from distq.client import Client
+client = Client({str(api_server.kubeconfig)!r})
+client.get("v1/Namespace", "default")
+at_line, goes_on, lines = threading.Semaphore(0), threading.Semaphore(0), []
+
+def stop(frame, event, _):
+    code = frame.f_code
+    line = os.path.basename(code.co_filename), code.co_name, frame.f_lineno
+    if line[:2] in stops and line not in lines:
+        lines.append(line)
+        at_line.release()
+        goes_on.acquire()
+    return stop
+
+def ask():
+    sys.settrace(stop)
+    client.get("v1/Namespace", "default")
+    sys.settrace(None)
+    lines.append(None)
+    at_line.release()
+
+stops = [("resources.py", "resolve"), ("http_pool.py", "get"), ("http_pool.py", "put"), ("queue.py", "get")]
+threading.Thread(target=ask, daemon=True).start()
+while at_line.acquire() and lines[-1]:
+    if not (child := os.fork()):
+        signal.alarm(10)
+        client.get("v1/Namespace", "default")
+        sys.exit()  # it closes its copies of the parent's connections
+    if os.waitpid(child, 0)[1]:
+        print("a child hangs:", lines[-1], file=sys.stderr, flush=True)
+        os._exit(1)  # the end of this process would wait for the lock, too
+    goes_on.release()
+assert len({{line[:2] for line in lines if line}}) > 1, lines
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, timeout=120)
+
+
 @contextmanager
 def answering(status: int, body: bytes, **headers: str) -> Iterator[str]:
     """Serve one answer to everything, as proxies before API servers do; yield the URL."""
