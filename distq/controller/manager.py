@@ -264,7 +264,7 @@ class Manager:
                 finally:
                     shutdown.begin(settings.grace_period)  # what began already goes on
                     errors += self._hooks.stop(shutdown)
-                    flush_events(shutdown.grace_left)
+                    flush_events(shutdown.grace_left, shutdown.closing_took)
         _raise_first(reason, *errors)
 
     def stop(self) -> None:

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from distq.client.objects import Object
 
 LEAST_FLUSH, LONGEST_FLUSH = 0.3, 2.0
-"""Seconds that events get at the end, at least and at most; between them, the rest of the grace period."""
+"""Seconds that events get at the end, at least and at most; between them, the rest of the grace period.
+
+The time for which the parts of the process closed before counts: an API server that keeps the lease waiting
+does the same to events.
+"""
 
 _FOUND_FOR = 60.0
 """Seconds for which an object that was found is not read again, even if it fails often."""
@@ -74,11 +78,11 @@ def counting_drops(metrics: MetricsProvider | None) -> Iterator[None]:
         yield
 
 
-def flush_events(grace_left: float) -> None:
+def flush_events(grace_left: float, closing_took: float = 0.0) -> None:
     """Wait until the events of this process are sent, not for long; log how many are not."""
     try:
         from distq.client import recorder
     except ConfigError:
         return
-    if left := recorder.flush(min(max(grace_left, LEAST_FLUSH), LONGEST_FLUSH)):
+    if left := recorder.flush(max(LEAST_FLUSH, min(grace_left, LONGEST_FLUSH - closing_took))):
         _logger.warning("%s not sent: the API server did not answer in time", counted(left, "event"))

@@ -41,6 +41,8 @@ class Shutdown:
         self._runnables = runnables
         self._now = clock
         self._began = self._grace_ends = self._over_at = math.inf
+        self.closing_took = 0.0
+        """Seconds from the last reconcile, or from the end of the grace period, until all was closed."""
 
     @property
     def in_progress(self) -> int:
@@ -83,6 +85,7 @@ class Shutdown:
             self._over_at = now + CLOSING_TIME
             for dispatcher in self._dispatchers:
                 dispatcher.cancel()  # its own thread may be waiting for Redis
+        self.closing_took = max(0.0, now - (self._over_at - CLOSING_TIME))
         return now >= self._over_at or all(part.has_ended() for part in self._parts())
 
     def left_behind(self) -> str:

@@ -1,14 +1,17 @@
 """What people see of failed reconciles where they look: Warning events about their objects."""
 
 from collections.abc import Iterator
+from unittest.mock import Mock, create_autospec
 
 import pytest
 
 from distq.client import Client, recorder
 from distq.controller import recorded_events
 from distq.controller.controller import Controller
+from distq.controller.leading import Candidate
 from distq.controller.manager import Manager
 from distq.controller.recorded_events import FailureEvents, flush_events
+from distq.controller.shutdown import Shutdown
 from distq.controller.watches import For, Watches
 from distq.errors import ConfigError, TerminalError
 from distq.metrics import EVENTS_DROPPED
@@ -167,3 +170,22 @@ def test_no_event_of_a_sandbox_comes_to_the_next(monkeypatch: pytest.MonkeyPatch
             monkeypatch.setattr(client._recorder, "_thread", object())
             client.event(about, "Synced", "too late")
         monkeypatch.setattr(client._recorder, "_thread", None)
+
+
+@pytest.mark.parametrize("grace", [25.0, 0.0])
+def test_events_get_no_more_time_than_the_lease_has_left_where_neither_is_answered(
+    grace: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Together they take two seconds, as a process has that was doing nothing."""
+    now, flush = [100.0], Mock(return_value=0)
+    monkeypatch.setattr(recorder, "flush", flush)
+    monkeypatch.setattr("distq.controller.shutdown.CLOSING_TIME", 1.4)  # as outside of tests
+    candidate = create_autospec(Candidate, instance=True)
+    candidate.has_ended.return_value = False
+    shutdown = Shutdown([], [candidate], clock=lambda: now[0])
+    shutdown.begin(grace)
+    while not shutdown.is_over():
+        now[0] += 0.05
+    flush_events(shutdown.grace_left, shutdown.closing_took)
+    (seconds,) = flush.call_args.args
+    assert recorded_events.LEAST_FLUSH <= seconds <= 2.001 - shutdown.took
