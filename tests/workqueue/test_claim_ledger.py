@@ -25,6 +25,21 @@ class CutOff(list[Settlement]):
         return super().__iter__()
 
 
+class Wanted(dict[str, Request]):
+    """Spare claims; as soon as somebody has looked for one, another thread takes it."""
+
+    def __init__(self, *spare: Request) -> None:
+        super().__init__({request.key: request for request in spare})
+        self.taken: list[Request] = []
+
+    def __contains__(self, key: object) -> bool:
+        """Say whether it was there."""
+        was_there = super().__contains__(key)
+        if was_there:
+            self.taken.append(self.pop(str(key)))
+        return was_there
+
+
 @pytest.fixture
 def ledger() -> ClaimLedger:
     """Give one that holds nothing."""
@@ -38,6 +53,18 @@ def test_the_claims_of_a_turn_are_held_though_all_was_cancelled_meanwhile(ledger
     ledger.record(CutOff(ledger), _reply(claimed), asked=True)
     assert before.cancelled.is_set()
     assert (ledger.held, ledger.take(5)) == ({"b": claimed}, [claimed])
+
+
+def test_a_spare_claim_that_a_turn_replaces_is_cancelled_where_another_thread_just_took_it(
+    ledger: ClaimLedger,
+) -> None:
+    """Else the handle would process the item twice at a time, as the server has lost the first claim."""
+    before, claimed = Request("a", fence=1), Request("a", fence=2)
+    ledger.record([], _reply(before), asked=True)
+    ledger.spare = wanted = Wanted(before)
+    ledger.record([], _reply(claimed), asked=True)
+    assert all(request.cancelled.is_set() for request in wanted.taken)
+    assert ledger.take(5) == [claimed]
 
 
 def test_claims_may_end_while_others_are_cancelled(ledger: ClaimLedger) -> None:
