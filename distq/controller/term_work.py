@@ -74,13 +74,13 @@ class ControllerSources:
         )
         self._synced = False
         self._failure: BaseException | None = None
-        self.waits_for: RedisError | None = None
-        """The last error of Redis before its sources began."""
+        self.entry_error: RedisError | None = None
+        """The last error of Redis while its sources could not begin."""
 
     def begin(self) -> None:
         """Let workers wait for the caches, before any source runs; raise RedisError where that failed."""
         self._catching_up.begin()
-        self.waits_for = None
+        self.entry_error = None
         self.begin_time()
 
     def begin_time(self) -> None:
@@ -110,7 +110,7 @@ class ControllerSources:
             if self.streams:
                 _logger.info("synced   %s", self._describe())
         elif time.monotonic() > self._sync_by:
-            raise ApiError(_not_synced(missing, self.waits_for))
+            raise ApiError(_not_synced(missing, self.entry_error))
 
     def gauges(self) -> Iterator[Sample]:
         """Yield for each resource the greatest lag of its streams, and whether all of them are synced."""
@@ -130,11 +130,11 @@ class ControllerSources:
         return f"{', '.join(parts)}; {counted(enqueued, 'key')} enqueued"
 
 
-def _not_synced(missing: Sequence[StreamSource], waits_for: RedisError | None) -> str:
+def _not_synced(missing: Sequence[StreamSource], entry_error: RedisError | None) -> str:
     """Return why the term ends, with the cause where it is known: these are the last words of a process."""
     failing = {stream.resource: stream.last_error.lasting for stream in missing if stream.last_error.lasting}
     causes = [f"{resource}: {error}" for resource, error in failing.items()]
-    cause = str(waits_for or " ".join(causes) or "Check its size and the API server.")
+    cause = str(entry_error or " ".join(causes) or "Check its size and the API server.")
     resources = ", ".join(stream.resource for stream in missing)
     return f"cannot sync {resources}: not listed in time. {cause}"
 
@@ -219,7 +219,7 @@ class TermWork:
             except RedisError as error:
                 outage.failed(error)
                 for each in new:
-                    each.waits_for = error
+                    each.entry_error = error
             self.check()
             self.stopping.wait(LOOK_EVERY)
 
