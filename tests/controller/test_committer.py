@@ -31,7 +31,7 @@ class Leading:
 
 
 class Hurried(FakeClock):
-    """A clock by which each wait takes a second, and nobody waits."""
+    """A clock by which each wait takes a second, in no time."""
 
     def wait(self, event: threading.Event, timeout: float) -> bool:  # noqa: ARG002 - it is a second
         """Let the second pass."""
@@ -114,6 +114,29 @@ def test_a_redis_that_refuses_is_logged_seldom_and_so_is_that_it_works_again(
         "pods: Redis is full. Trying again.",
         "pods: works again after 3 s",
     ]
+
+
+def test_a_leader_reports_while_a_full_redis_refuses_its_commit(connection: Connection) -> None:
+    """People would take it for gone, and look at the API server instead of at Redis."""
+    seen: list[object] = []
+
+    class Memory(FakeClock):
+        """A clock by which the memory of the server suffices after the first wait."""
+
+        def wait(self, event: threading.Event, timeout: float) -> bool:  # noqa: ARG002
+            """Note what people see, and let the memory suffice."""
+            record = committer.store.load()
+            seen.append(record and record.about)
+            connection.execute("CONFIG", "SET", "maxmemory", 0)
+            return event.is_set()
+
+    committer = committer_of(connection, Memory())
+    committer.commit(Commit(new="5"))
+    committer.about = lambda: {"error": "is full"}
+    connection.execute("CONFIG", "SET", "maxmemory", 1)
+    committer.commit(Commit(new="6", keys=["a"]))
+    assert seen == [{"error": "is full"}]
+    assert committer.position == "6"
 
 
 @pytest.mark.parametrize(

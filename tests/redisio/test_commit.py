@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from distq.errors import InvalidKey
+from distq.errors import InvalidKey, RedisRefused
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
@@ -270,6 +270,27 @@ def test_a_full_queue_takes_commits(stream: StreamStore, queue: QueueStore) -> N
     """The informer is exempt from max_length: a key that it does not hand over would be lost."""
     assert queue.run("add", items=["a", "b"], priority=0, max_length=1) == [1, 1]
     assert Leader(stream).commit("", "5", "b", "c") == Committed(2)
+
+
+def test_a_full_redis_takes_a_report_beside_the_last_batch(
+    stream: StreamStore, connection: Connection
+) -> None:
+    """A leader shows that it leads and what fails; the next batch is refused, and comes again."""
+    stream.commit(Commit(epoch="100", after="", batch="b1", new="5", about={"lag": 1}))
+    batch = Commit(epoch="100", after="b1", batch="b2", new="6", keys=["a"])
+    connection.execute("CONFIG", "SET", "maxmemory", 1)
+    try:
+        with pytest.raises(RedisRefused, match="is full"):
+            stream.commit(batch)
+        report = Commit(epoch="100", after="b1", batch="b1", new="5", about={"error": "full"})
+        assert stream.commit(report) == Committed(0)
+        assert stream.commit(Commit(epoch="100", after="b0", batch="b0", new="4")) == Mismatch("5")
+    finally:
+        connection.execute("CONFIG", "SET", "maxmemory", 0)
+    record = stream.load()
+    assert record is not None
+    assert (record.position, record.batch, record.about) == ("5", "b1", {"error": "full"})
+    assert stream.commit(batch) == Committed(1)
 
 
 @pytest.mark.parametrize(

@@ -339,6 +339,7 @@ class QueueMachine(RuleBasedStateMachine):
             unrouted=any_of((), (), ITEMS[:1], ITEMS[1:3]),
             routed=any_of((), (), ITEMS[:1], ITEMS[1:3]),
             parked_as=any_of("", "", "Pod: "),
+            reports=any_of(False, False, False, True),
         ),
     )
     def commit(self, who: int, batch: Batch) -> None:

@@ -188,6 +188,7 @@ MUTANTS = [
     ),
     Mutant("unmapped for ever", "if parked[i] and string.find(", "if false and string.find("),
     Mutant("unparked for others", "' .. reason .. ' ') then", "') then"),
+    Mutant("reports not written", "and after ~= batch then", "then"),
     Mutant("last batch not compared", "if (last_batch or '') ~= after then", "if false then"),
     Mutant("epochs compared as text", "#a < #b or (#a == #b and a < b)", "a < b"),
     Mutant(

@@ -43,6 +43,7 @@ class Batch(NamedTuple):
     unrouted: Sequence[Item] = ()
     routed: Sequence[Item] = ()
     parked_as: str = ""
+    reports: bool = False
 
 
 @dataclass(eq=False)
@@ -280,8 +281,8 @@ class Players:
             replaces=stored.epoch if stored and batch.replaces else "",
             after=right,
             new=news.get(batch.new, batch.new),
-            batch=f"b{self._batches}",
-            about={"leader": "me too"},
+            batch=right if batch.reports and right else f"b{self._batches}",
+            about={"leader": f"me for the {self._batches}th time"},
             priority=batch.priority,
             keep_pending=batch.keep_pending,
             delay=batch.delay,

@@ -10,14 +10,14 @@ import math
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from distq.client.outage import Outage
 from distq.clock import Clock
-from distq.errors import LayoutTooNew, LeaseLost, RedisError
+from distq.errors import LayoutTooNew, LeaseLost, RedisError, RedisRefused
 from distq.informer.backoff import Backoff
 from distq.informer.objects import is_older
 from distq.informer.sink import PositionMoved
@@ -254,11 +254,23 @@ class Committer:
                 backoff = backoff or Backoff(self.clock, base=0.1, cap=5.0)
                 outage = outage or Outage(self.store.stream, logger, self.clock)
                 outage.failed(error)
+                if isinstance(error, RedisRefused):
+                    self._report()
                 self.clock.wait(self.stop, backoff.delay())
             else:
                 if outage is not None:
                     outage.over()
                 return answer
+
+    def _report(self) -> None:
+        """Show that this process leads and what fails; a full Redis takes no other commit."""
+        if self.position:
+            batch = self._last_batch
+            epoch, about = self.leadership.epoch, self.about()
+            with suppress(RedisError):
+                self.store.commit(
+                    Commit(new=self.position, epoch=epoch, after=batch, batch=batch, about=about)
+                )
 
     def _outlived_its_cluster(self, epoch: str) -> bool:
         """Return whether an epoch is from the future of a cluster that was restored."""

@@ -5,7 +5,8 @@
 -- `link` is the span that commits, or empty; see `include/keep_link`.
 -- It also writes a sample to the history, so that the history continues without workers.
 -- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}; or {TOO_LARGE, ''} if the old and the new
--- index terms of the objects together have more than `terms_limit` bytes. A repeated batch returns OK again.
+-- index terms of the objects together have more than `terms_limit` bytes. A repeated batch returns OK again, and a
+-- batch that is its own `after` writes nothing but `about`: its leader cannot commit the next one.
 local ready, dirty, processing, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local streams, known, cache, index, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local failures, workers, history, terms, links = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
@@ -35,7 +36,7 @@ local record = call('HGET', streams, stream)
 local stored_epoch, position, last_batch = string.match(record or '', '^(%S+) (%S+) (%S+) ')
 if stored_epoch then -- an unreadable record counts as none: its leader lists again
   if older(epoch, stored_epoch) and replaces ~= stored_epoch then return { 'FENCED', stored_epoch } end
-  if last_batch == batch then return { 'OK', 0 } end
+  if last_batch == batch and after ~= batch then return { 'OK', 0 } end
 end
 -- The last batch identifies more than the position: a list of unchanged objects ends at the position where it began.
 if (last_batch or '') ~= after then return { 'MISMATCH', position or '' } end
@@ -48,6 +49,9 @@ if n_cached > 0 then
   if not stored then return { 'TOO_LARGE', '' } end
 end
 
+if #rest == 0 and #unrouted == 0 then
+  --- @include permit_writes
+end
 --- @include by_flow
 --- @include check_flows
 --- @include enqueue
