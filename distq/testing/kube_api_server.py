@@ -17,7 +17,8 @@ import urllib3
 
 from distq.errors import ConfigError
 
-STARTUP_SECONDS = 60.0
+STARTUP_SECONDS = 120.0
+"""A machine on which six of them start at the same time has needed more than 60."""
 
 
 class KubeApiServer:
