@@ -263,7 +263,7 @@ class Committer:
                 return answer
 
     def _report(self) -> None:
-        """Show that this process leads and what fails; a full Redis takes no other commit."""
+        """Report to people that this process leads, with its error: a full Redis takes no other commit."""
         if self.position:
             batch = self._last_batch
             epoch, about = self.leadership.epoch, self.about()
