@@ -139,6 +139,24 @@ def test_a_leader_reports_while_a_full_redis_refuses_its_commit(connection: Conn
     assert committer.position == "6"
 
 
+def test_a_leader_whose_term_ended_during_a_refused_commit_reports_nothing(connection: Connection) -> None:
+    """Another process may lead by then, and has perhaps not committed yet."""
+    term = Leading()
+    committer = committer_of(connection, Hurried(), term)
+    committer.commit(Commit(new="5"))
+    committer.about = lambda: {"error": "is full"}
+
+    def refuse() -> None:
+        term.lasts = False
+        raise RedisRefused("Redis is full.")
+
+    with pytest.raises(LeaseLost):
+        committer._ask(refuse)
+    record = committer.store.load()
+    assert record is not None
+    assert record.about == {}
+
+
 @pytest.mark.parametrize(
     "ask",
     [

@@ -264,7 +264,7 @@ class Committer:
 
     def _report(self) -> None:
         """Report to people that this process leads, with its error: a full Redis takes no other commit."""
-        if self.position:
+        if self.position and self.leadership.may_act():  # the refusal may have come late
             batch = self._last_batch
             epoch, about = self.leadership.epoch, self.about()
             with suppress(RedisError):
