@@ -61,6 +61,10 @@ class Commit:
         """Return whether the commit changes only the position."""
         return not (self.keys or self.known or self.gone or self.unrouted or self.objects or self.dropped)
 
+    def repeats(self, last: str) -> bool:
+        """Return whether it is its stream's last batch, sent again, and not a report beside that batch."""
+        return self.batch == last != self.after
+
     def items(self) -> list[bytes]:
         """Return the keys as items, each once. Raises InvalidKey."""
         keys = (key if isinstance(key, bytes) else validate_key(key) for key in self.keys)

@@ -265,7 +265,7 @@ class QueueState:
         """Commit a batch, see ``Streams.commit``, and note the queue in its history."""
         stored = self.streams.all.get(stream)
         reply = self.streams.commit(now, stream, commit)
-        if reply[0] == "OK" and not (stored and stored.batch == commit.batch != commit.after):
+        if reply[0] == "OK" and not (stored and commit.repeats(stored.batch)):
             self.history.sample(now, lambda: self._numbers(now))
         return reply
 
