@@ -71,7 +71,7 @@ class ClaimLedger:
         before, replaced = self.held, list[Request]()
         for request in reply.requests:
             key = request.key
-            if key in before and self.spare.pop(key, None) is None:  # so no thread takes it from here on
+            if key in before and self.spare.pop(key, None) is None:  # in one step: another thread may take it
                 replaced.append(before[key])
             self.held[key] = self.spare[key] = request
         if self.held is not held:  # ``cancel_all``, in another thread, may have had some of them

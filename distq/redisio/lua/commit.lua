@@ -6,7 +6,7 @@
 -- It also writes a sample to the history, so that the history continues without workers.
 -- Returns {OK, added}, {FENCED, stored epoch} or {MISMATCH, stored position}; or {TOO_LARGE, ''} if the old and the new
 -- index terms of the objects together have more than `terms_limit` bytes. A repeated batch returns OK again, and a
--- batch that is its own `after` writes nothing but `about`: its leader cannot commit the next one.
+-- batch that is its own `after` writes nothing but `about`: so a leader reports while Redis refuses its next batch.
 local ready, dirty, processing, delayed, dead = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local streams, known, cache, index, meta, wake = KEYS[6], KEYS[7], KEYS[8], KEYS[9], KEYS[10], KEYS[11]
 local failures, workers, history, terms, links = KEYS[12], KEYS[13], KEYS[14], KEYS[15], KEYS[16]
@@ -49,7 +49,7 @@ if n_cached > 0 then
   if not stored then return { 'TOO_LARGE', '' } end
 end
 
-if #rest == 0 and #unrouted == 0 then
+if #rest == 0 and #unrouted == 0 then -- a report, or a position: Redis takes it even if memory is full
   --- @include permit_writes
 end
 --- @include by_flow
