@@ -1,10 +1,14 @@
 """What only the emulated server has: history to forget, requests to count, garbage to collect."""
 
 import asyncio
+import contextlib
+import gc
 import json
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -234,6 +238,27 @@ def test_a_stopped_server_answers_no_request(tmp_path: Path) -> None:
     with pytest.raises(ApiError) as caught:
         client.request("GET", CONFIG_MAPS)
     assert caught.value.status == 0
+
+
+def test_a_server_that_stops_closes_each_connection_that_it_accepted() -> None:
+    """One that it forgot would be found as garbage in some later test."""
+    for _ in range(20):
+        with EmulatedApiServer() as server:
+            clients = [threading.Thread(target=connect_until_refused, args=(server.port,)) for _ in range(2)]
+            for client in clients:
+                client.start()
+            time.sleep(0.01)
+        for client in clients:
+            client.join()
+    gc.collect()
+
+
+def connect_until_refused(port: int) -> None:
+    """Open connections for as long as a server takes them, then close them."""
+    with contextlib.ExitStack() as opened, contextlib.suppress(OSError):
+        while True:
+            opened.enter_context(socket.create_connection(("127.0.0.1", port), timeout=1))
+            time.sleep(0.001)
 
 
 def test_manifests_are_loaded(emulator: EmulatedApiServer, own: Api, tmp_path: Path) -> None:

@@ -28,6 +28,8 @@ from distq.testing.kube_api_server import write_kubeconfig
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _MAX_REQUESTS = 1_000_000
+_SHUTDOWN_TIMEOUT = 1.0
+_TURNS_TO_HAND_OVER = 3
 
 
 class EmulatedApiServer:
@@ -166,23 +168,24 @@ class EmulatedApiServer:
             return await api.handle(request)
 
         server = web.Server(handle, handler_cancellation=True, access_log=None)
-        runner = web.ServerRunner(server, shutdown_timeout=1.0)
-        await self._bind(runner)
+        listener = await self._listen(server)
         ready.set_result(None)
         await self._stopping.wait()
         self._restart_watches()
         for controller in controllers:
             controller.cancel()
-        await runner.cleanup()
+        await _stop_listening(listener)
+        server.pre_shutdown()
+        await server.shutdown(_SHUTDOWN_TIMEOUT)
 
-    async def _bind(self, runner: web.ServerRunner) -> None:
-        await runner.setup()
+    async def _listen(self, server: web.Server) -> asyncio.Server:
         try:
-            await web.TCPSite(runner, self.host, self.port).start()
+            listener = await self._loop.create_server(server, self.host, self.port, backlog=128)
         except OSError as error:
             cause = error.strerror or str(error)
             raise ConfigError(f"cannot serve on {self.host}:{self.port}: {cause}. Choose another.") from None
-        self.port = runner.addresses[0][1]
+        self.port = listener.sockets[0].getsockname()[1]
+        return listener
 
     def _create_all(self, documents: Iterable[Document]) -> None:
         for place, document in documents:
@@ -197,3 +200,16 @@ class EmulatedApiServer:
                 raise ConfigError(f"{refusal}: {error.message.rstrip('.')}. Correct it.") from None
             except (AttributeError, LookupError, TypeError, ValueError, RecursionError):
                 raise ConfigError(f"{refusal}: a field of a wrong type. Correct it.") from None
+
+
+async def _stop_listening(listener: asyncio.Server) -> None:
+    """Accept no more connections, and close the listener once the server has those that were accepted.
+
+    asyncio hands over an accepted connection in later turns of its loop. Of a listener that is closed by
+    then it refuses the connection, and closes it never.
+    """
+    for socket in listener.sockets:
+        asyncio.get_running_loop().remove_reader(socket.fileno())
+    for _ in range(_TURNS_TO_HAND_OVER):
+        await asyncio.sleep(0)
+    listener.close()
