@@ -9,7 +9,7 @@ from distq.redisio.checkpoints import MARK, checkpoint_of
 from distq.redisio.keys import bytes_of, shown
 from distq.redisio.records import parse_fields, words_of
 from distq.redisio.scores import NO_SCORE, decode_order
-from distq.redisio.trace import TracedCall
+from distq.redisio.trace import NOT_OF_A_SCRIPT, TracedCall
 from distq.wording import counted, duration
 
 
@@ -42,8 +42,7 @@ def events(
     names, timeline = dict(workers), _Timeline(about)
     for entry in entries:
         if entry.script == "open" and isinstance(entry.reply, bytes):
-            number = int(entry.reply.partition(b"-")[0])
-            names[number] = words_of(parse_fields(entry.inputs["worker"]).get("id")) or str(number)
+            names |= _name_of_session(entry)
         for found in timeline.of(entry):
             if found.item is not None and not entry.tells_of(found.item):
                 continue
@@ -69,7 +68,20 @@ class _Timeline:
         self._claims: dict[bytes, int] = {}
         """Fences of held items."""
 
-    def of(self, entry: TracedCall) -> Iterator[_TimelineEntry]:
+    def of(self, entry: TracedCall) -> Sequence[_TimelineEntry]:
+        """Return the events of a call; an entry of a shape that no script writes is one event."""
+        try:
+            return list(self._events(entry))
+        except NOT_OF_A_SCRIPT:
+            return [self._unknown(f"{entry.script}: an entry that distq did not write")]
+
+    def _unknown(self, text: str) -> _TimelineEntry:
+        """Forget what is known: the call may have changed it."""
+        self._claims.clear()
+        self._priorities.clear()
+        return _TimelineEntry(None, "queue", text)
+
+    def _events(self, entry: TracedCall) -> Iterator[_TimelineEntry]:
         for item, session, how in entry.taken_back:
             fence = self._claims.pop(item, None)
             held = f" after {_since(fence, entry)}" if fence else ""
@@ -77,13 +89,9 @@ class _Timeline:
             if how != "parked":
                 self._priorities.setdefault(item, None)
         if not entry.script:
-            yield _TimelineEntry(None, "queue", "an entry of another version of distq")
-            self._claims.clear()
-            self._priorities.clear()
+            yield self._unknown("an entry of another version of distq")
         elif entry.cut:
-            yield _TimelineEntry(None, "queue", f"{entry.script}: an entry of {entry.cut} bytes was cut")
-            self._claims.clear()
-            self._priorities.clear()
+            yield self._unknown(f"{entry.script}: an entry of {entry.cut} bytes was cut")
         elif entry.script == "turn":
             yield from self._turn(entry)
         elif entry.script in {"add", "add_after"}:
@@ -214,6 +222,14 @@ class _Timeline:
                 self._priorities.pop(item, None)
             changed = f"{entry.reply} of {counted(len(items), 'item')}"
             yield _TimelineEntry(item, "repaired", f"{_REPAIRS[entry.script]} by hand, {changed}")
+
+
+def _name_of_session(entry: TracedCall) -> dict[int, str]:
+    try:
+        name = words_of(parse_fields(entry.inputs["worker"]).get("id"))
+    except NOT_OF_A_SCRIPT:
+        return {}
+    return {number: name} if name and (number := _number(entry.reply)) else {}
 
 
 def _position(position: str) -> str:

@@ -31,6 +31,9 @@ from distq.redisio.scores import decode_time
 KEPT = 24 * 3600.0
 """Seconds for which entries stay after the end of a trace."""
 
+NOT_OF_A_SCRIPT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What the reader of an entry raises if the entry has a shape that no script writes."""
+
 
 class TakenBack(NamedTuple):
     """An item of a session that had lapsed or closed, and its new state: released, crashed or parked."""
@@ -63,6 +66,13 @@ class TracedCall:
     @classmethod
     def parse(cls, entry_id: bytes, text: bytes) -> "TracedCall":
         """Read an entry; a text of another program becomes an entry without a script."""
+        try:
+            return cls._parse(entry_id, text)
+        except NOT_OF_A_SCRIPT:
+            return cls(entry_id.decode(), "", None, [], None, [], [], [], 0)
+
+    @classmethod
+    def _parse(cls, entry_id: bytes, text: bytes) -> "TracedCall":
         fields = parse_fields(text_of(text))
         at, taken_back = fields.get("at"), _in_bytes(fields.get("taken_back") or [])
         return cls(

@@ -1,5 +1,6 @@
 """The timeline of an item, from its trace on each kind of Redis."""
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -7,6 +8,7 @@ import pytest
 
 from distq.errors import ConfigError, TerminalError
 from distq.inspector import Inspector, TraceEvent, Wanted
+from distq.redisio import scripts
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
@@ -59,6 +61,31 @@ def test_an_entry_of_another_version_is_shown_as_that(play: Play) -> None:
     play.queue.add("b")
     (noted,) = [event for event in play.timeline(None) if "version" in event.event]
     assert (noted.kind, noted.event) == ("queue", "an entry of another version of distq")
+    assert (play.words("a"), play.words("b")) == (["added"], ["added"])
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"call": "turn", "args": ["0"], "reply": ["9"]},
+        {"call": "turn", "args": 7, "reply": {"a": 1}},
+        {"call": "add", "args": [], "reply": None},
+        {"call": "commit", "args": ["0"], "reply": [7]},
+        {"call": "open", "args": [], "reply": "7-x"},
+        {"call": "requeue", "taken_back": [["a", "one"]]},
+        {"call": "requeue", "cut": "long"},
+    ],
+)
+def test_an_entry_of_a_shape_that_no_script_writes_is_shown_as_that(
+    play: Play, forged: dict[str, object]
+) -> None:
+    """Whoever may write to Redis can forge one; the events before and behind it are shown."""
+    play.queue.add("a")
+    entry = json.dumps({"asks": scripts.load(str(forged["call"])).asks, **forged})
+    play.connection.execute("XADD", "distq:{foos}:trace", "*", "entry", entry)
+    play.queue.add("b")
+    (noted,) = [event for event in play.timeline(None) if event.event != "trace on"]
+    assert noted.kind == "queue"
     assert (play.words("a"), play.words("b")) == (["added"], ["added"])
 
 
