@@ -12,7 +12,7 @@ FIRST_INTERVAL, LONGEST_INTERVAL = 10.0, 300.0
 
 
 class Outage:
-    """Reports refusals and silence of an API server, or another store; ``name`` is the part that needs it.
+    """Reports refusals and silence of an API server, Redis or another store to ``name``, which needs it.
 
     Every report has the failure, its begin, that it is tried again, and a remedy. A failure of
     another kind than those before is reported at once. One thread at a time.

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
-from distq.client.outage import Outage
 from distq.client.resources import UnknownResource
 from distq.clock import SYSTEM_CLOCK
 from distq.controller.controller import Controller
@@ -20,6 +19,7 @@ from distq.errors import ApiError, ConfigError, RedisError, Stalled
 from distq.leaderelection import LeaderElector
 from distq.metrics import STREAM_LAG, STREAM_SYNCED, Sample
 from distq.mistakes import pointed, pointing_to
+from distq.outage import Outage
 from distq.redisio.queue_store import QueueStore
 from distq.wording import counted
 from distq.workqueue.queue import Queue

@@ -9,7 +9,6 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from distq.client.outage import Outage
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import (
     ApiError,
@@ -28,6 +27,7 @@ from distq.informer.pager import list_in_pages, raised_gc_threshold
 from distq.informer.read_ahead import ReadAhead
 from distq.informer.sink import PositionMoved, Sink
 from distq.informer.wire import RawObject, WatchEvent
+from distq.outage import Outage
 
 logger = logging.getLogger(__name__)
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 
-from distq.client.outage import Outage
 from distq.clock import Clock
 from distq.leaderelection.config import LeaderElectionConfig
 from distq.metrics import LEADER, LEADER_SLOW_PATH, Labels
+from distq.outage import Outage
 from distq.safe_providers import safe_metrics
 
 logger = logging.getLogger(__name__)

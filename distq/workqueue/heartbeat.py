@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from distq.errors import DistqError
+from distq.outage import Outage
 from distq.workqueue.rate_limiters import microseconds
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Heartbeat:
         self._give_back_at = math.inf
         """When to release cancelled claims that the server still has: by then their handlers have ended."""
         self._clock = session.clock
+        self._outage = Outage(f"queue {self._store.name}: heartbeat", _logger, session.clock)
         self._looks_at = math.inf
         """When the thread that watches the deadline wakes next."""
         self._was_late = 0.0
@@ -87,9 +89,11 @@ class Heartbeat:
             good = beats and self.beat(session)
             self.release_unwanted(session)
         except DistqError as error:
-            _logger.warning("queue %s: heartbeat failed: %s", self._store.name, error)
+            self._outage.failed(error)
         except Exception:
             _logger.exception("queue %s: heartbeat failed", self._store.name)
+        if good:
+            self._outage.over()
         return good
 
     def release_unwanted(self, session: "RedisSession") -> None:

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from distq.client.outage import FIRST_INTERVAL, LONGEST_INTERVAL, Outage
 from distq.errors import ApiError
+from distq.outage import FIRST_INTERVAL, LONGEST_INTERVAL, Outage
 from distq.testing.fake_clock import FakeClock
 
 pytestmark = pytest.mark.first_contact(11)

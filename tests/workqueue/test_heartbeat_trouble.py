@@ -1,10 +1,14 @@
 """The thread that keeps claims alive outlives every error of a heartbeat."""
 
+import logging
+
 import pytest
 
+from distq.errors import RedisUnavailable
 from distq.redisio.connection import Connection
 from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.queue import Queue
+from distq.workqueue.redis_session import RedisSession
 from tests.support.eventually import eventually
 
 
@@ -31,3 +35,28 @@ def test_no_error_ends_the_heartbeat(
     assert "IndexError: an odd answer" in caplog.text
     assert queue.settle(request)
     queue.close()
+
+
+def test_heartbeats_that_fail_for_long_are_reported_once_and_at_their_end(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fleet without Redis would write a line a second for each queue of each worker."""
+    caplog.set_level(logging.INFO, "distq.queue")
+    beat, calls = Heartbeat.beat, list[None]()
+
+    def fail_five_times(heartbeat: Heartbeat, session: RedisSession) -> bool:
+        calls.append(None)
+        if len(calls) <= 5:
+            raise RedisUnavailable("no Redis at redis:6379: connection refused.")
+        return beat(heartbeat, session)
+
+    monkeypatch.setattr(Heartbeat, "beat", fail_five_times)
+    queue = Queue("foos", connection, claim_duration=3)
+    queue.add("a")
+    request = queue.get(0)
+    eventually(lambda: "works again" in caplog.text, "it reports the end")
+    assert queue.settle(request)
+    queue.close()
+    begin, end = [line for line in caplog.messages if "heartbeat" in line]
+    assert begin == "queue foos: heartbeat: no Redis at redis:6379: connection refused. Trying again."
+    assert end.startswith("queue foos: heartbeat: works again after ")

@@ -11,7 +11,6 @@ from threading import Lock
 
 from distq.client.client import Client
 from distq.client.objects import metadata
-from distq.client.outage import Outage
 from distq.client.writes import Write, observed
 from distq.clock import SYSTEM_CLOCK
 from distq.controller.cached.caches import Caches
@@ -20,6 +19,7 @@ from distq.controller.watches import group_kind
 from distq.informer.listwatch import ListWatch
 from distq.informer.selectors import label_selector
 from distq.metrics import MetricsProvider
+from distq.outage import Outage
 from distq.redisio.keys import is_key
 
 _logger = logging.getLogger("distq")

@@ -15,12 +15,12 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from distq.client.outage import Outage
 from distq.clock import Clock
 from distq.errors import LayoutTooNew, LeaseLost, RedisError, RedisRefused
 from distq.informer.backoff import Backoff
 from distq.informer.objects import is_older
 from distq.informer.sink import PositionMoved
+from distq.outage import Outage
 from distq.redisio.checkpoints import MARK, step_of
 from distq.redisio.commit import Commit
 from distq.redisio.keys import bytes_of, text_of

@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 
-from distq.client.outage import Outage
 from distq.controller.stream.committer import Committer
 from distq.controller.stream.mapping import key_of_name
 from distq.controller.stream.relist import drop_unlisted_parked, write_all_tombstones
@@ -23,6 +22,7 @@ from distq.informer.backoff import Backoff
 from distq.informer.listwatch import ListerWatcher
 from distq.informer.shared_listwatch import shared_by
 from distq.informer.sink import PositionMoved
+from distq.outage import Outage
 from distq.redisio.checkpoints import MARK
 from distq.redisio.commit import Commit
 from distq.redisio.keys import validate_key
