@@ -203,10 +203,10 @@ class EmulatedApiServer:
 
 
 async def _stop_listening(listener: asyncio.Server) -> None:
-    """Accept no more connections, and close the listener once the server has those that were accepted.
+    """Stop accepting, and close the listener when the server has all connections that were accepted.
 
-    asyncio hands over an accepted connection in later turns of its loop. Of a listener that is closed by
-    then it refuses the connection, and closes it never.
+    asyncio hands over an accepted connection in later turns of its loop. If the listener is closed by then,
+    it neither hands the connection over nor closes it.
     """
     for socket in listener.sockets:
         asyncio.get_running_loop().remove_reader(socket.fileno())
