@@ -17,6 +17,7 @@ from tests.support.parts import IN_CI
 from tests.support.redis_servers import server_of
 from tests.workqueue.machine import ManyMachine, QueueMachine, examples_of, run
 from tests.workqueue.mutants import MUTANTS, Mutant, planted
+from tests.workqueue.players import Batch
 
 pytestmark = [pytest.mark.random, pytest.mark.timeout(24 * 3600)]
 SEEN_BY_ALL = {
@@ -58,6 +59,14 @@ def test_an_item_that_was_held_back_when_its_queue_became_fair_comes_back_as_spe
     machine.meet_limits(how="", items=("ns/item-0",), state="", who=0)
     machine.share(fair_by="none", replaces=True)
     machine.share(fair_by="namespace", replaces=True)
+    machine.teardown()
+
+
+def test_a_report_that_ends_its_stream_is_as_specified(connection: Connection) -> None:
+    """Random calls found that the checker of traces took such a commit for one that was sent again."""
+    machine = QueueMachine(connection, Counter())
+    for batch in (Batch(["a"]), Batch(["a"], new="", reports=True), Batch(["a"])):
+        machine.commit(who=0, batch=batch)
     machine.teardown()
 
 

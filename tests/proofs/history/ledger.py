@@ -118,8 +118,8 @@ class Ledger:
     def _commit(self, inputs: Any, added: int) -> Iterator[Broken]:
         stream, batch, epoch = inputs["stream"], inputs["batch"], int(inputs["epoch"])
         last = self.batches.get(stream)
-        if batch == last and not added:
-            return
+        if batch == last != inputs["after"] and not added:
+            return  # it was sent again; a report is its own ``after``, and may end its stream
         if last is not None and inputs["after"] != last:
             yield "S11", f"{stream!r} went on from {inputs['after']!r}, and {last!r} was its last batch"
         if epoch < self.epochs.get(stream, 0) and not inputs["replaces"]:
