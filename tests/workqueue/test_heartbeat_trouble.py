@@ -45,18 +45,20 @@ def test_heartbeats_that_fail_for_long_are_reported_once_and_at_their_end(
     beat, calls = Heartbeat.beat, list[None]()
 
     def fail_five_times(heartbeat: Heartbeat, session: RedisSession) -> bool:
+        if session.store.name != "outages":  # a handle of another test
+            return beat(heartbeat, session)
         calls.append(None)
         if len(calls) <= 5:
             raise RedisUnavailable("no Redis at redis:6379: connection refused.")
         return beat(heartbeat, session)
 
     monkeypatch.setattr(Heartbeat, "beat", fail_five_times)
-    queue = Queue("foos", connection, claim_duration=3)
+    queue = Queue("outages", connection, claim_duration=3)
     queue.add("a")
     request = queue.get(0)
     eventually(lambda: "works again" in caplog.text, "it reports the end")
     assert queue.settle(request)
     queue.close()
-    begin, end = [line for line in caplog.messages if "heartbeat" in line]
-    assert begin == "queue foos: heartbeat: no Redis at redis:6379: connection refused. Trying again."
-    assert end.startswith("queue foos: heartbeat: works again after ")
+    begin, end = [line for line in caplog.messages if line.startswith("queue outages: heartbeat")]
+    assert begin == "queue outages: heartbeat: no Redis at redis:6379: connection refused. Trying again."
+    assert end.startswith("queue outages: heartbeat: works again after ")
