@@ -174,7 +174,7 @@ class Heartbeat:
         if (at := self._give_back_at) < math.inf:  # also during turns: a busy session always has one
             if self._clock.monotonic() >= at:
                 self._give_back(session, at)
-        elif undisturbed:
+        else:
             self._compare(session, claims)
         return True
 
@@ -186,9 +186,13 @@ class Heartbeat:
         session.interrupt()
 
     def _compare(self, session: "RedisSession", claims: int) -> None:
-        """Act on missing claims at once, on surplus ones at the second beat: a reply may be on its way."""
+        """Act on missing claims at once, on surplus ones at the second beat: a reply may be on its way.
+
+        A turn since the beat makes a difference, too. Then the recount finds none: a busy session, which
+        always has such a turn, shall miss its claims as soon as others.
+        """
         held = len(session.held())
         surplus = claims > held
         if claims < held or (surplus and self._surplus):
-            session.recount()
+            session.recount(self._period / 2)  # a turn that hangs shall not hold up the next beat
         self._surplus = surplus and not self._surplus

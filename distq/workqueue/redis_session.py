@@ -189,10 +189,14 @@ class RedisSession:
             if self.client.session == session:
                 self.client.send([], 0)
 
-    def recount(self) -> None:
-        """Compare the claims with the server's: cancel those gone there, release those unknown here."""
-        with self._changing():
-            self.client.recount()
+    def recount(self, timeout: float = -1) -> None:
+        """Compare the claims with the server's: cancel those gone there, release those unknown here.
+
+        Does nothing if a turn lasts for longer than ``timeout`` seconds; -1 waits for its end.
+        """
+        with self._changing(timeout) as may_change:
+            if may_change:
+                self.client.recount()
 
     def _begin_heartbeat(self) -> None:
         if self._heartbeat is None:

@@ -204,9 +204,14 @@ def test_a_handle_that_shuts_down_releases_claims_that_no_call_came_for(unheard:
     other.close()
 
 
-def test_a_claim_that_the_server_does_not_know_is_cancelled(make_queue: Make, connection: Connection) -> None:
+@pytest.mark.parametrize("busy", [False, True])
+def test_a_claim_that_the_server_does_not_know_is_cancelled(
+    make_queue: Make, connection: Connection, monkeypatch: pytest.MonkeyPatch, *, busy: bool
+) -> None:
     """As after a failover that lost it: the heartbeat's count shows it, and the handler is informed."""
     queue = make_queue()
+    if busy:  # a turn comes between each heartbeat and its reply
+        monkeypatch.setattr(queue._session, "at_rest", lambda: None)
     heard: list[Request] = []
     queue.on_cancel = heard.append
     queue.add("a", "b")
