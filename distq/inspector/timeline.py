@@ -8,7 +8,7 @@ from distq.inspector.info import Happening, Timestamp, TraceEvent
 from distq.redisio.checkpoints import MARK, checkpoint_of
 from distq.redisio.keys import bytes_of, shown
 from distq.redisio.records import parse_fields, words_of
-from distq.redisio.scores import NO_SCORE, decode_order
+from distq.redisio.scores import NO_SCORE, decode_order, decode_time
 from distq.redisio.trace import NOT_OF_A_SCRIPT, TracedCall
 from distq.wording import counted, duration
 
@@ -43,19 +43,26 @@ def events(
     for entry in entries:
         if entry.script == "open" and isinstance(entry.reply, bytes):
             names |= _name_of_session(entry)
-        for found in timeline.of(entry):
-            if found.item is not None and not entry.tells_of(found.item):
-                continue
-            ended = found.kind in {"settled", "taken back"} and found.fence
-            yield TraceEvent(
-                at=Timestamp(entry.moment),
-                key=None if found.item is None else shown(found.item),
-                kind=found.kind,
-                event=found.text,
-                worker=None if found.session is None else names.get(found.session, str(found.session)),
-                fence=found.fence,
-                since=Timestamp(found.fence / 1e6) if ended and found.fence else None,
-            )
+        try:
+            told = [each for each in timeline.of(entry) if each.item is None or entry.tells_of(each.item)]
+            found = [_event(each, entry, names) for each in told]
+        except NOT_OF_A_SCRIPT:
+            unknown = timeline.unknown(f"{entry.script}: an entry that distq did not write")
+            found = [_event(unknown, entry, names)]
+        yield from found
+
+
+def _event(found: _TimelineEntry, entry: TracedCall, names: Mapping[int, str]) -> TraceEvent:
+    since = decode_time(found.fence) if found.fence and found.kind in {"settled", "taken back"} else None
+    return TraceEvent(
+        at=Timestamp(entry.moment),
+        key=None if found.item is None else shown(found.item),
+        kind=found.kind,
+        event=found.text,
+        worker=None if found.session is None else names.get(found.session, str(found.session)),
+        fence=found.fence,
+        since=None if since is None else Timestamp(since / 1e6),
+    )
 
 
 class _Timeline:
@@ -68,20 +75,14 @@ class _Timeline:
         self._claims: dict[bytes, int] = {}
         """Fences of held items."""
 
-    def of(self, entry: TracedCall) -> Sequence[_TimelineEntry]:
-        """Return the events of a call; an entry of a shape that no script writes is one event."""
-        try:
-            return list(self._events(entry))
-        except NOT_OF_A_SCRIPT:
-            return [self._unknown(f"{entry.script}: an entry that distq did not write")]
-
-    def _unknown(self, text: str) -> _TimelineEntry:
+    def unknown(self, text: str) -> _TimelineEntry:
         """Forget what is known: the call may have changed it."""
         self._claims.clear()
         self._priorities.clear()
         return _TimelineEntry(None, "queue", text)
 
-    def _events(self, entry: TracedCall) -> Iterator[_TimelineEntry]:
+    def of(self, entry: TracedCall) -> Iterator[_TimelineEntry]:
+        """Yield the events of a call; raise NOT_OF_A_SCRIPT for an entry of a shape that no script writes."""
         for item, session, how in entry.taken_back:
             fence = self._claims.pop(item, None)
             held = f" after {_since(fence, entry)}" if fence else ""
@@ -89,9 +90,9 @@ class _Timeline:
             if how != "parked":
                 self._priorities.setdefault(item, None)
         if not entry.script:
-            yield self._unknown("an entry of another version of distq")
+            yield self.unknown("an entry of another version of distq")
         elif entry.cut:
-            yield self._unknown(f"{entry.script}: an entry of {entry.cut} bytes was cut")
+            yield self.unknown(f"{entry.script}: an entry of {entry.cut} bytes was cut")
         elif entry.script == "turn":
             yield from self._turn(entry)
         elif entry.script in {"add", "add_after"}:

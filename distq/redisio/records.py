@@ -16,7 +16,8 @@ _NUMBER = rb"(\d{1,16})"
 _CLAIM = re.compile(rb"%b %b (\S+)" % (_NUMBER, _NUMBER))
 _FAILURE = re.compile(rb"%b %b (\d+) (\S+?)(?:@[\d,]+)? (.*)" % (_NUMBER, _NUMBER), re.DOTALL)
 _STREAM = re.compile(rb"(\S+) (\S+) (\S+) (.*)", re.DOTALL)
-_LATEST = 2**52 / 1e6
+LATEST = 2**52 / 1e6
+"""No time is later, in seconds since the epoch: the year 2112."""
 UNREADABLE = "unreadable"
 """The reason of an item whose key or failure record a worker could not read."""
 UNMAPPED = "unmapped"
@@ -133,7 +134,7 @@ def moment_of(value: object) -> float | None:
     """Return a reported number of seconds, a time or a duration; None for any other value."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return float(value) if 0 <= value < _LATEST else None
+    return float(value) if 0 <= value < LATEST else None
 
 
 def count_of(value: object) -> int:

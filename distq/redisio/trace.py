@@ -25,13 +25,13 @@ from distq.redisio import scripts
 from distq.redisio.keys import bytes_of, text_of
 from distq.redisio.limits import SCAN_LIMIT, TRACE_BYTES, TRACE_ENTRIES, TRACE_ENTRY_BYTES
 from distq.redisio.queue_store import QueueStore
-from distq.redisio.records import parse_fields, words_of
+from distq.redisio.records import LATEST, parse_fields, words_of
 from distq.redisio.scores import decode_time
 
 KEPT = 24 * 3600.0
 """Seconds for which entries stay after the end of a trace."""
 
-NOT_OF_A_SCRIPT = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+NOT_OF_A_SCRIPT = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 """What the reader of an entry raises if the entry has a shape that no script writes."""
 
 
@@ -91,7 +91,9 @@ class TracedCall:
     @property
     def moment(self) -> float:
         """Return the time of the call, seconds since the epoch by the server's clock."""
-        return self.at_us / 1e6 if self.at_us is not None else int(self.id.partition("-")[0]) / 1e3
+        if self.at_us is not None:
+            return self.at_us / 1e6
+        return min(int(self.id.partition("-")[0]) / 1e3, LATEST)  # of a forged one any number
 
     def tells_of(self, item: bytes) -> bool:
         """Return whether the trace has all calls about an item."""

@@ -12,11 +12,20 @@ from distq.redisio import scripts
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
+from distq.wording import rfc3339
 from distq.workqueue.interface import Result
 from distq.workqueue.queue import Queue
 
 NOW = 1_795_000_000_000_000
 SECOND = 1_000_000
+NESTED: list[object] = []
+for _ in range(600):
+    NESTED = [NESTED]
+
+
+def words(script: str, **chosen: object) -> list[object]:
+    """Return arguments of a script as an entry has them: those that are chosen, and zeros."""
+    return [chosen.get(name, "0") for name in scripts.load(script).arguments]
 
 
 class Play:
@@ -33,6 +42,11 @@ class Play:
     def later(self, seconds: float) -> None:
         """Let time pass."""
         self.connection.server_time += round(seconds * SECOND)
+
+    def forge(self, entry: dict[str, object], entry_id: str = "*") -> None:
+        """Add an entry to the trace, as of a script of this version."""
+        text = json.dumps({"asks": scripts.load(str(entry["call"])).asks, **entry})
+        self.connection.execute("XADD", "distq:{foos}:trace", entry_id, "entry", text)
 
     def timeline(self, key: str | None) -> list[TraceEvent]:
         """Return the timeline of an item, of the queue for None."""
@@ -74,6 +88,11 @@ def test_an_entry_of_another_version_is_shown_as_that(play: Play) -> None:
         {"call": "open", "args": [], "reply": "7-x"},
         {"call": "requeue", "taken_back": [["a", "one"]]},
         {"call": "requeue", "cut": "long"},
+        {"call": "turn", "args": [], "reply": NESTED},
+        {"call": "commit", "args": words("commit", about="{}", unrouted="[" * 100_000), "reply": ["OK", 0]},
+        {"call": "add", "args": words("add", items=5), "reply": [1, 1]},
+        {"call": "turn", "args": words("turn")[:-1], "reply": ["9", 0, 0, None, None, [5, "1"]]},
+        {"call": "pause", "taken_back": [[5, 1, "released"]]},
     ],
 )
 def test_an_entry_of_a_shape_that_no_script_writes_is_shown_as_that(
@@ -81,12 +100,21 @@ def test_an_entry_of_a_shape_that_no_script_writes_is_shown_as_that(
 ) -> None:
     """Whoever may write to Redis can forge one; the events before and behind it are shown."""
     play.queue.add("a")
-    entry = json.dumps({"asks": scripts.load(str(forged["call"])).asks, **forged})
-    play.connection.execute("XADD", "distq:{foos}:trace", "*", "entry", entry)
+    play.forge(forged)
     play.queue.add("b")
     (noted,) = [event for event in play.timeline(None) if event.event != "trace on"]
     assert noted.kind == "queue"
     assert (play.words("a"), play.words("b")) == (["added"], ["added"])
+
+
+def test_a_time_that_no_date_has_is_forged(play: Play) -> None:
+    """The time of an entry that has none of its own is its ID, and a fence is a time, too."""
+    settled = [*words("turn", n_ok="1", settlements="a"), "9" * 18]
+    play.forge({"call": "turn", "args": settled, "reply": ["9", 0, 0, None, [], []]})
+    play.forge({"call": "pause"}, f"{2**64 - 9}-1")
+    *_, turn, pause = play.inspector.trace("foos")
+    assert (turn.event[:9], pause.event) == ("succeeded", "paused")
+    assert all(rfc3339(at) for at in (turn.at, turn.since, pause.at) if at is not None)
 
 
 def test_a_story_says_how_long_each_part_took(play: Play) -> None:
