@@ -253,6 +253,20 @@ def test_a_server_that_stops_closes_each_connection_that_it_accepted() -> None:
     gc.collect()
 
 
+def test_a_server_that_stops_closes_a_connection_whose_client_does_not_read(tmp_path: Path) -> None:
+    """As that of a frozen process: it would wait for the rest of its answer, for ever."""
+    with EmulatedApiServer() as server:
+        own = Api(Client(server.kubeconfig(tmp_path / "kubeconfig")))
+        for number in range(12):
+            own.create(CONFIG_MAPS, {**config_map(f"c{number}"), "data": {"large": "x" * 900_000}})
+        frozen = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+        frozen.sendall(f"GET {CONFIG_MAPS} HTTP/1.1\r\nHost: frozen\r\n\r\n".encode())
+        assert frozen.recv(1) == b"H"
+    with frozen:
+        while frozen.recv(1 << 20):
+            pass
+
+
 def connect_until_refused(port: int) -> None:
     """Open connections for as long as a server takes them, then close them."""
     with contextlib.ExitStack() as opened, contextlib.suppress(OSError):

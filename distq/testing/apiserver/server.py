@@ -175,8 +175,7 @@ class EmulatedApiServer:
         for controller in controllers:
             controller.cancel()
         await _stop_listening(listener)
-        server.pre_shutdown()
-        await server.shutdown(_SHUTDOWN_TIMEOUT)
+        await _close_connections(server)
 
     async def _listen(self, server: web.Server) -> asyncio.Server:
         try:
@@ -213,3 +212,13 @@ async def _stop_listening(listener: asyncio.Server) -> None:
     for _ in range(_TURNS_TO_HAND_OVER):
         await asyncio.sleep(0)
     listener.close()
+
+
+async def _close_connections(server: web.Server) -> None:
+    """Let requests end, then close each connection, also one whose client does not read what is left."""
+    transports = [connection.transport for connection in server.connections]
+    server.pre_shutdown()
+    await server.shutdown(_SHUTDOWN_TIMEOUT)
+    for transport in transports:
+        if transport is not None:
+            transport.abort()
