@@ -157,6 +157,24 @@ def test_a_leader_whose_term_ended_during_a_refused_commit_reports_nothing(conne
     assert record.about == {}
 
 
+def test_a_leader_reports_nothing_before_it_has_read_what_the_last_one_left(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its record would lack the revision, and that the cache is whole: everything would be listed again."""
+    committer_of(connection, FakeClock()).commit(Commit(new="5", about={"revision": "7"}))
+    now, refusals = StreamStore.now, [RedisRefused("Redis denied TIME.")]
+
+    def refuse_once(store: StreamStore) -> float:
+        if refusals:
+            raise refusals.pop()
+        return now(store)
+
+    monkeypatch.setattr(StreamStore, "now", refuse_once)
+    record = committer_of(connection, Hurried()).store.load()
+    assert record is not None
+    assert record.about == {"revision": "7"}
+
+
 @pytest.mark.parametrize(
     "ask",
     [

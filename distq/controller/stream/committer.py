@@ -124,10 +124,10 @@ class Committer:
 
     def load(self) -> StreamRecord | None:
         """Read the stream's record, and go on from its position."""
+        self._ask_time()  # first: once the position is known, a refusal would write a report over the record
         record = self._ask(self.store.load)
         self.position, self._last_batch = (record.position, record.batch) if record else ("", "")
         self.moved = False
-        self._ask_time()
         return record
 
     def commit(self, change: Commit) -> None:
