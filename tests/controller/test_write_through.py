@@ -1,5 +1,8 @@
 """What a process writes by a Client, its fleet's cached reads show as soon as the call returns."""
 
+import logging
+import os
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -10,12 +13,14 @@ import pytest
 from distq.client.client import Client
 from distq.client.objects import Object
 from distq.client.writes import Write, observed
+from distq.controller.cached import write_through
 from distq.controller.cached.caches import Caches
+from distq.controller.cached.stream_cache import StreamCache
 from distq.controller.cached.write_through import WriteThrough, writing_through
 from distq.controller.controller import Controller
 from distq.controller.manager import Manager
 from distq.controller.watches import For
-from distq.errors import RedisError
+from distq.errors import ApiError, RedisError
 from distq.informer.lister import Lister
 from distq.metrics import CACHE_UNWRITTEN
 from distq.redisio.connection import Connection
@@ -248,14 +253,69 @@ def test_a_write_is_valid_where_redis_does_not_answer(
             for name in "bc":
                 assert client.create(config_map(scene.namespace, name))["metadata"]["name"] == name
             assert metrics.counters == {(CACHE_UNWRITTEN, (QUEUE, CONFIG_MAPS)): 2}
-            assert [record.message[:13] for record in caplog.records if "cached reads" in record.message] == [
-                "cached reads:"
-            ]
+            (line,) = [line for line in caplog.messages if "cached reads" in line]
+            assert line.startswith(f"cached reads of {CONFIG_MAPS}: ")
             proxy.mode = "pass"
             eventually(lambda: connection.execute("PING"))
             client.create(config_map(scene.namespace, "d"))
         connection.close()
     assert names(lister(scene).list()) == {"a", "d"}
+
+
+@EMULATED
+def test_one_kind_of_write_that_fails_is_logged_once_beside_others_that_succeed(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where a worker may not list: its deletions are not shown at once, while its other writes are."""
+
+    def refuse(cache: StreamCache, write: Write) -> None:
+        raise ApiError(f"list {write.key}: forbidden.", status=403, reason="Forbidden")
+
+    monkeypatch.setattr(write_through, "_look", refuse)
+    caplog.set_level("INFO", "distq")
+    with writing(scene) as (client, _):
+        for _ in range(3):
+            client.create(config_map(scene.namespace, "a"))
+            client.delete(CONFIG_MAPS, scene.key("a"))
+    assert [line for line in caplog.messages if "cached reads" in line] == [
+        f"cached reads of {CONFIG_MAPS}: list {scene.key('a')}: forbidden. Trying again."
+    ]
+
+
+@EMULATED
+def test_a_child_that_is_forked_while_another_thread_reports_a_write_waits_for_no_lock(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lock that the thread holds at the fork is not released in the child."""
+    reports, goes_on, parent = threading.Event(), threading.Event(), os.getpid()
+
+    class Slow(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "cached reads" in record.getMessage() and os.getpid() == parent:
+                reports.set()
+                goes_on.wait()
+
+    handler = Slow()
+    monkeypatch.setattr(logging.getLogger("distq"), "handlers", [handler])
+    with writing(scene) as (client, reader):
+        client.create(config_map(scene.namespace, "a"))
+        with monkeypatch.context() as patch:
+            patch.setattr(write_through, "_look", lambda *_: 1 / 0)
+            thread = threading.Thread(target=client.delete, args=(CONFIG_MAPS, scene.key("a")))
+            thread.start()
+            reports.wait()
+        if not (child := os.fork()):
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(10)
+            with suppress(BaseException):
+                client.create(config_map(scene.namespace, "b"))
+                os._exit(0)
+            os._exit(1)
+        status = os.waitpid(child, 0)[1]
+        goes_on.set()
+        thread.join()
+        assert status == 0
+        assert "b" in names(reader.list())
 
 
 @EMULATED

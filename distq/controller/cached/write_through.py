@@ -16,6 +16,7 @@ from distq.clock import SYSTEM_CLOCK
 from distq.controller.cached.caches import Caches
 from distq.controller.cached.stream_cache import StreamCache
 from distq.controller.watches import group_kind
+from distq.forks import begin_after_fork
 from distq.informer.listwatch import ListWatch
 from distq.informer.selectors import label_selector
 from distq.metrics import MetricsProvider
@@ -50,24 +51,38 @@ class WriteThrough:
                 self._caches.setdefault(group_kind(cache.watch.resource), []).append((caches, cache))
         self._client = client
         self._clusters: dict[str, bool] = {}
+        self.begin()
+        begin_after_fork(self)
+
+    def begin(self) -> None:
+        """Report from nothing; also in the child of a fork, where a thread may have held the lock."""
         self._lock = Lock()
-        self._outage = Outage("cached reads", _logger, SYSTEM_CLOCK)
+        self._outages: dict[tuple[str, bool], Outage] = {}
+        """By resource, and whether the caches list after such a write: a worker may lack the right to it."""
 
     def __call__(self, write: Write) -> None:
         """Put a write into the caches of its resource and cluster, if its key is a key of Redis."""
         for caches, cache in self._caches.get(group_kind(str(write.resource)), ()):
+            looks = write.obj is None or _must_look(cache, write)
             try:
                 namespace = write.key.rpartition("/")[0]
                 takes_key = is_key(write.key, len(write.key.encode(errors="replace")))
-                if cache.covers(namespace) and takes_key and self._is_of_this_cluster(write.client):
-                    _write_through(cache, write)
+                if not (cache.covers(namespace) and takes_key and self._is_of_this_cluster(write.client)):
+                    continue
+                (_look if looks else _write_through)(cache, write)
             except Exception as error:  # noqa: BLE001 - the write is done, with or without a copy
                 caches.unwritten(cache)
                 with self._lock:
-                    self._outage.failed(error)
+                    self._outage_of(cache, looks).failed(error)
             else:
                 with self._lock:
-                    self._outage.over()
+                    self._outage_of(cache, looks).over()
+
+    def _outage_of(self, cache: StreamCache, looks: bool) -> Outage:
+        kind = cache.watch.resource, looks
+        if kind not in self._outages:
+            self._outages[kind] = Outage(f"cached reads of {cache.watch.resource}", _logger, SYSTEM_CLOCK)
+        return self._outages[kind]
 
     def _is_of_this_cluster(self, client: Client) -> bool:
         """Return whether a Client reaches the cluster of the caches; asked once for each API server."""
@@ -80,9 +95,6 @@ class WriteThrough:
 
 
 def _write_through(cache: StreamCache, write: Write) -> None:
-    if write.obj is None or _must_look(cache, write):
-        _look(cache, write)
-        return
     raw = cache.caching.raw(write.answer, write.resource)
     selector = cache.watch.label_selector
     if not selector or label_selector(selector)(raw.metadata.get("labels") or {}):
