@@ -9,10 +9,11 @@ import pytest
 from distq.client.client import Client
 from distq.controller.cached.caches import Caches
 from distq.controller.cached.write_through import writing_through
-from distq.controller.controller import Controller
+from distq.controller.controller import Controller, purpose_of
 from distq.errors import ApiError, CacheNotSynced
 from distq.testing import EmulatedApiServer
 from distq.workqueue.queue import Queue
+from distq.workqueue.queue_ownership import PresentPurpose
 from tests.controller.caching import CONFIG_MAPS, EMULATED, cached, lister, names
 from tests.controller.leading import QUEUE, Scene
 from tests.controller.test_stream import create
@@ -29,10 +30,13 @@ def another_cluster(scene: Scene) -> Iterator[RecordingClient]:
         yield client
 
 
-def shared_caches(scene: Scene, client: Client) -> Caches:
+def shared_caches(scene: Scene, client: Client, *, shared: bool = True) -> Caches:
     """Return the caches as a program of a shared queue reads them that reaches its cluster by this client."""
     queue = Queue(QUEUE, scene.connection)
-    found = Controller(queue, print, watches=[cached(scene)], shared=True, cache_sync_timeout=0.3).caches
+    controller = Controller(queue, print, watches=[cached(scene)], shared=shared, cache_sync_timeout=0.3)
+    if (purpose := purpose_of(controller, "default/distq-foos")) is not None:
+        queue.purpose = PresentPurpose(purpose, client.authorities)
+    found = controller.caches
     assert found is not None
     found.bind(client, None)
     return found
@@ -51,6 +55,16 @@ def test_the_only_cache_of_a_shared_queue_may_be_of_another_cluster(scene: Scene
             assert names(there.list()) == {"b"}
             here = shared_caches(scene, scene.leader().client).lister(CONFIG_MAPS)
             assert names(here.list()) == {"a"}
+
+
+@EMULATED
+def test_the_one_program_that_is_not_shared_reads_the_cache_of_its_own_cluster(scene: Scene) -> None:
+    """The leaders of the others do not say what they work for, so its own purpose excludes none of them."""
+    create(scene, "a")
+    with another_cluster(scene) as client, scene.leading(cached(scene)):
+        own = shared_caches(scene, client, shared=False).lister(CONFIG_MAPS)
+        with pytest.raises(CacheNotSynced, match="does not watch it so, or in another cluster"):
+            own.list()
 
 
 @EMULATED

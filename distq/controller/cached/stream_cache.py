@@ -3,7 +3,7 @@
 import logging
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass, field
 from typing import TypeVar
@@ -146,10 +146,15 @@ class StreamCache:
             and record.about.get("namespace") == self.place.namespace
             and not (mine and (theirs := Purpose.parse(record.about)) and mine().differs_from(theirs))
         }
-        if len(found) > 1 or (found and self.shared and self._reaches_a_cluster()):
+        if len(found) > 1 or (found and self._is_shared(found.values()) and self._reaches_a_cluster()):
             cluster = self.client().cluster_id()
             found = {name: each for name, each in found.items() if each.about.get("cluster") == cluster}
         return next(iter(found), "")
+
+    def _is_shared(self, records: Iterable[StreamRecord]) -> bool:
+        """Return whether programs of other clusters may use the queue: their leaders say no purpose."""
+        has_purpose = self.queue.purpose is not None
+        return self.shared or (has_purpose and any(Purpose.parse(each.about) is None for each in records))
 
     def _reaches_a_cluster(self) -> bool:
         """Return whether there is a kubeconfig or service account: workers run without one, too."""
@@ -162,7 +167,7 @@ class StreamCache:
             records = stream_records(self.queue.connection, self.queue.name).values()
             if leaders := {str(record.about.get("leader")) for record in records}:
                 who, what = ", ".join(leaders), "does not watch it so"
-                if self.shared:
+                if self._is_shared(records):
                     return f"{who} {what}, or in another cluster. Run one version, and an informer in each."
                 return f"{who} {what}. Run one version everywhere."
             is_outside = current_request() is None and event_context.current() is None
