@@ -283,6 +283,7 @@ def test_one_kind_of_write_that_fails_is_logged_once_beside_others_that_succeed(
 
 
 @EMULATED
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 def test_a_child_that_is_forked_while_another_thread_reports_a_write_waits_for_no_lock(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
