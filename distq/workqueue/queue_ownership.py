@@ -111,7 +111,7 @@ class PresentPurpose:
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """A worker or leader on a queue, with its purpose. Its ``sign`` changes with each heartbeat or commit."""
+    """A worker or leader on a queue, with its purpose. Its ``sign`` changes with each heartbeat or report."""
 
     who: str
     purpose: Purpose
@@ -222,7 +222,7 @@ class QueueOwnership:
             now = connection.now() if now is None else now
             if record.gone_since(now) is None:
                 leader = f"the informer {record.about.get('leader')!s:.80}"
-                yield name, Participant(leader, purpose, record.batch)
+                yield name, Participant(leader, purpose, record)
 
 
 class QueueOwnerships:

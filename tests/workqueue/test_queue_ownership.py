@@ -252,7 +252,10 @@ def test_a_lost_session_claims_nothing_before_it_has_looked(make: Make, connecti
     assert claimed(ours) == []
 
 
-def test_a_program_whose_informer_lives_is_in_the_way(make: Make, connection: Connection) -> None:
+@pytest.mark.parametrize("second", ["b2", "b1"], ids=["a batch", "a report while Redis is full"])
+def test_a_program_whose_informer_lives_is_in_the_way(
+    second: str, make: Make, connection: Connection
+) -> None:
     """Its keys are on their way, though none of its workers is there; one that left is not."""
     worker, now = make(SECRETS), connection.now()
 
@@ -265,11 +268,11 @@ def test_a_program_whose_informer_lives_is_in_the_way(make: Make, connection: Co
     worker.add("a")
     commit("b1", "")
     assert claimed(worker) == []
-    commit("b2", "b1")
+    commit(second, "b1", seen=now + 1)
     with pytest.raises(QueueTaken, match="the informer them is on it for v1/ConfigMap"):
         worker.turn([], 1)
     worker.close()
-    commit("b3", "b2", left=True)
+    commit("b3", second, left=True)
     assert claimed(worker) == ["a"]
 
 
