@@ -20,7 +20,8 @@ class Lister(ABC):
     """Read the cache of an informer, of this process or of the one that leads a controller.
 
     Objects are decoded at each read, and are the caller's to change. A controller's lister may
-    raise CacheNotSynced and RedisError, and ApiError for an object that is too large for Redis.
+    raise CacheNotSynced and RedisError, and ApiError for an object that is too large for Redis, or where it
+    asks on a shared queue which cluster this is.
     Source: client-go tools/cache GenericLister.
     """
 
