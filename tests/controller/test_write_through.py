@@ -74,6 +74,36 @@ def test_the_connection_of_a_process_for_writes_goes_with_its_controllers(scene:
         eventually(lambda: clients(scene) == before)
 
 
+@EMULATED
+def test_the_first_writes_of_two_threads_leave_no_connection(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each may make one for writes; only the one that all go on with connects."""
+    with_timeout, both = Connection.with_timeout, threading.Barrier(2, timeout=20)
+
+    def at_once(connection: Connection, timeout: float, *, repeats: bool = False) -> Connection:
+        made = with_timeout(connection, timeout, repeats=repeats)
+        both.wait()
+        return made
+
+    with scene.leading(cached(scene)):
+        pass
+    kept, client = caches(scene, cached(scene)), RecordingClient(scene.kubeconfig)
+    lister(scene).list()
+    before = clients(scene)
+    monkeypatch.setattr(Connection, "with_timeout", at_once)
+    with writing_through([kept], client, None):
+        writers = [
+            threading.Thread(target=client.create, args=(config_map(scene.namespace, name),)) for name in "ab"
+        ]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+    assert names(lister(scene).list()) == {"a", "b"}
+    eventually(lambda: clients(scene) == before)
+
+
 def clients(scene: Scene) -> int:
     """Return how many connections the server has."""
     return len(scene.connection.execute("CLIENT", "LIST").splitlines())

@@ -39,7 +39,8 @@ class Caches:
         self._client: Client | None = None
         self._metrics: MetricsProvider | None = None
         self._name = queue.name
-        self._connections: tuple[Connection, Connection] | None = None
+        self._connections: dict[Connection, Connection] = {}
+        """Those with short timeouts, by the queue's; a dict, since two threads may make one at once."""
         resources = resource_watches(watches)
         cached = [watch.resource for watch in resources if watch.cached]
         if cached and not isinstance(queue, Queue):
@@ -87,16 +88,16 @@ class Caches:
         return CacheLister(caches, self.client, partial(self._count, CACHE_OVERSIZED, caches[0]))
 
     def _with_short_timeouts(self, queue: Queue) -> Connection:
-        present, connections = queue.connection, self._connections
-        if connections is None or connections[0] is not present:
-            self._connections = connections = present, present.with_timeout(WRITE_WITHIN, repeats=True)
-        return connections[1]
+        present = queue.connection
+        if (found := self._connections.get(present)) is not None:
+            return found
+        return self._connections.setdefault(present, present.with_timeout(WRITE_WITHIN, repeats=True))
 
     def close(self) -> None:
-        """Close the connection by which writes were kept; the next one opens another."""
-        connections, self._connections = self._connections, None
-        if connections is not None:
-            connections[1].close()
+        """Close the connections by which writes were kept; the next one opens another."""
+        connections, self._connections = self._connections, {}
+        for connection in connections.values():
+            connection.close()
 
     def unwritten(self, cache: StreamCache) -> None:
         """Count a write that the cache does not show until the watch brings it."""
