@@ -1,17 +1,22 @@
 """A stream's record says what its leader failed on last, since when it leads, and nothing that is secret."""
 
+import threading
+
 import pytest
 
 from distq.client.objects import Object
 from distq.controller.stream.failures import LONGEST, LastError
+from distq.controller.stream.relist import Replacement
 from distq.controller.watches import Watches
 from distq.errors import ApiError
 from distq.inspector import Inspector, StreamInfo
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.fake_clock import FakeClock
+from tests.controller.caching import EMULATED
 from tests.controller.leading import ON_ALL_SERVERS, QUEUE, Scene
 from tests.controller.test_cache_lister import RefusedClient
+from tests.controller.test_stream import create
 from tests.informer.pods import stepping
 from tests.support.eventually import eventually
 from tests.support.recording import RecordingClient
@@ -90,6 +95,29 @@ class TestInARecord:
             works.append(True)
             eventually(lambda: shown(scene)[0].failing_since is None)
             assert leader.error is None
+
+
+@EMULATED
+def test_a_list_that_goes_on_is_slow_and_does_not_fail(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader that ends since it was not listed in time would name an error that was over long before."""
+    is_handed_over, goes_on, end = threading.Event(), threading.Event(), Replacement.end
+
+    def end_late(replacement: Replacement, version: str) -> int:
+        is_handed_over.set()
+        assert goes_on.wait(20)
+        return end(replacement, version)
+
+    monkeypatch.setattr(Replacement, "end", end_late)
+    create(scene, "a")
+    client = RefusedClient(scene.kubeconfig)
+    leader = scene.leader(client=client)
+    leader.start()
+    eventually(lambda: leader.stream.last_error.lasting == "configmaps is forbidden")
+    client.refuses = False
+    assert is_handed_over.wait(20)
+    assert leader.stream.last_error.lasting == ""
+    goes_on.set()
+    leader.stop()
 
 
 @ON_ALL_SERVERS

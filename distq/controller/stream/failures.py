@@ -94,11 +94,17 @@ class LastError:
         self._text = ""
         self._at = 0.0
         self._since: float | None = None
+        self._went_on = False
 
     def failed(self, error: Exception) -> None:
         """Note a failure; the stream fails since the first one after it worked."""
         self._text, self._at = _one_line(error), self._clock.monotonic()
         self._since = self._at if self._since is None else self._since
+        self._went_on = False
+
+    def went_on(self) -> None:
+        """Note that a part of a list came: it may still fail, as it did before, but until then it is slow."""
+        self._went_on = True
 
     def over(self) -> None:
         """Note that it works."""
@@ -106,8 +112,8 @@ class LastError:
 
     @property
     def lasting(self) -> str:
-        """The text of the failure that lasts, empty while the stream works."""
-        return "" if self._since is None else self._text
+        """The text of the failure that lasts, empty while the stream works or a list goes on."""
+        return "" if self._since is None or self._went_on else self._text
 
     def about(self, moment: Callable[[float], float]) -> dict[str, Any]:
         """Return its part of a stream's record, empty without a failure; ``moment`` converts times."""

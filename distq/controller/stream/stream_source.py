@@ -215,6 +215,7 @@ class StreamSource:
         self._went_on_at = self._clock.monotonic()
         with EventContext(self._place, self._stop, self._publish):
             self._list.page(objects)
+        self.last_error.went_on()
         self._probe()
 
     def unlist(self, obj: RawObject) -> None:
