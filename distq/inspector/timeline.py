@@ -41,9 +41,9 @@ def events(
     """
     names, timeline = dict(workers), _Timeline(about)
     for entry in entries:
-        if entry.script == "open" and isinstance(entry.reply, bytes):
-            names |= _name_of_session(entry)
         try:
+            if entry.script == "open" and isinstance(entry.reply, bytes):
+                names |= _name_of_session(entry)
             told = [each for each in timeline.of(entry) if each.item is None or entry.tells_of(each.item)]
             found = [_event(each, entry, names) for each in told]
         except NOT_OF_A_SCRIPT:
@@ -226,10 +226,7 @@ class _Timeline:
 
 
 def _name_of_session(entry: TracedCall) -> dict[int, str]:
-    try:
-        name = words_of(parse_fields(entry.inputs["worker"]).get("id"))
-    except NOT_OF_A_SCRIPT:
-        return {}
+    name = words_of(parse_fields(entry.inputs["worker"]).get("id"))
     return {number: name} if name and (number := _number(entry.reply)) else {}
 
 

@@ -93,6 +93,7 @@ def test_an_entry_of_another_version_is_shown_as_that(play: Play) -> None:
         {"call": "add", "args": words("add", items=5), "reply": [1, 1]},
         {"call": "turn", "args": words("turn")[:-1], "reply": ["9", 0, 0, None, None, [5, "1"]]},
         {"call": "pause", "taken_back": [[5, 1, "released"]]},
+        {"call": "open", "args": words("open", worker='{"id": "a"}'), "reply": "9" * 5000},
     ],
 )
 def test_an_entry_of_a_shape_that_no_script_writes_is_shown_as_that(
