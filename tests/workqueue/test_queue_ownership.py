@@ -318,6 +318,7 @@ def test_another_queue_is_no_remedy_for_another_lease(
         assert message.endswith("else use one --lease-name (DISTQ_LEASE_NAME) for both")
 
 
+@pytest.mark.usefixtures("connection")  # it empties the server
 def test_a_look_is_one_round_trip(redis_server: EmbeddedValkey) -> None:
     """Sessions and leaders are read together, for every program that works on the queue."""
     connection = CountingConnection(redis_server.url)
