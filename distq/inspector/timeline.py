@@ -44,8 +44,11 @@ def events(
         try:
             if entry.script == "open" and isinstance(entry.reply, bytes):
                 names |= _name_of_session(entry)
-            told = [each for each in timeline.of(entry) if each.item is None or entry.tells_of(each.item)]
-            found = [_event(each, entry, names) for each in told]
+            found = [
+                _event(each, entry, names)
+                for each in timeline.of(entry)
+                if each.item is None or entry.tells_of(each.item)
+            ]
         except NOT_OF_A_SCRIPT:
             unknown = timeline.unknown(f"{entry.script}: an entry that distq did not write")
             found = [_event(unknown, entry, names)]
