@@ -158,7 +158,7 @@ def test_slow_clients_do_not_keep_the_kubelet_waiting(serve: Serve) -> None:
     endpoints = serve()
     host, _, port = endpoints.url.removeprefix("http://").partition(":")
     before = threading.active_count()
-    with slow_clients(host, int(port)):
+    with slow_clients(host, int(port), 4 * MOST_CONNECTIONS):
         for _ in range(20):
             assert get(endpoints, "/healthz") == (200, "ok\n")
         eventually(lambda: threading.active_count() < before + 2 * MOST_CONNECTIONS)

@@ -6,11 +6,9 @@ import socket
 import threading
 from collections.abc import Iterator
 
-HOW_MANY = 1500
-
 
 @contextlib.contextmanager
-def slow_clients(host: str, port: int, count: int = HOW_MANY) -> Iterator[None]:
+def slow_clients(host: str, port: int, count: int) -> Iterator[None]:
     """Keep so many connections open, each with a request that goes on for ever; a closed one comes again."""
     _allow_files(2 * count + 500)
     stop = threading.Event()
