@@ -13,14 +13,15 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from distq.forks import cached_property
 
 Argument = str | bytes | int | float
 
+_FOLDER = Path(__file__).with_name("lua")
 _INCLUDE = re.compile(r"^[ ]*--- @include (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"(?:-- .*\n)+")
 _READS_TRACE = "\ntraced = "
@@ -91,7 +92,7 @@ class Script:
 @cache
 def load(name: str) -> Script:
     """Read ``lua/<name>.lua`` with its includes."""
-    source = _read(f"{name}.lua", including=())
+    source = _read(f"{name}.lua")
     keys, arguments, last_is_list = _inputs(source)
     if "/" not in name:  # a script of a queue
         keys = tuple(dict.fromkeys((*keys, "meta", "trace")))
@@ -103,21 +104,18 @@ def load(name: str) -> Script:
 @cache
 def names() -> tuple[str, ...]:
     """Return the names of all scripts."""
-    folder = resources.files(__package__).joinpath("lua")
-    return tuple(sorted(file.name[:-4] for file in folder.iterdir() if file.name.endswith(".lua")))
+    return tuple(sorted(file.stem for file in _FOLDER.glob("*.lua")))
 
 
-def _read(file: str, including: tuple[str, ...]) -> str:
-    if file in including:
-        raise ValueError(f"lua/{file} includes itself")
-    text = resources.files(__package__).joinpath("lua", *file.split("/")).read_text(encoding="utf-8")
-    inner = (*including, file)
-    return _INCLUDE.sub(lambda match: _read(f"include/{match[1]}.lua", inner).rstrip("\n"), text)
+@cache  # many scripts include the same parts
+def _read(file: str) -> str:
+    text = (_FOLDER / file).read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda match: _read(f"include/{match[1]}.lua").rstrip("\n"), text)
 
 
 def _traced(name: str, source: str, keys: tuple[str, ...]) -> str:
     """Return a script that writes an entry while a trace is on."""
-    around = _read("traced/script.lua", including=())
+    around = _read("traced/script.lua")
     if _READS_TRACE in source:
         around = around.replace("local traced = call('HGET', meta, 'trace')", "local traced")
     for key in ("meta", "trace"):
