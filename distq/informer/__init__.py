@@ -4,10 +4,10 @@ A Reflector follows a ListWatch and hands its events, in order, to one sink. A S
 such a sink, with a cache and handlers; the controllers' streams are the other one.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 import distq.client  # noqa: F401 - first, since its error names the extra that is missing
-from distq.informer.delta_fifo import Delta, DeltaFIFO, DeltaType, RealFIFO
-from distq.informer.expiration_cache import ExpirationCache
-from distq.informer.factory import SharedInformerFactory, wait_for_cache_sync
 from distq.informer.indexer import (
     NAMESPACE_INDEX,
     Indexer,
@@ -16,10 +16,7 @@ from distq.informer.indexer import (
 )
 from distq.informer.lister import Lister
 from distq.informer.listwatch import ListerWatcher, ListWatch
-from distq.informer.mutation_cache import MutationCache
 from distq.informer.reflector import Reflector
-from distq.informer.registration import Registration, ResourceEventHandler, ResourceEventHandlerFuncs
-from distq.informer.shared_informer import SharedInformer
 from distq.informer.sink import PositionMoved, Sink
 from distq.informer.stored_object import (
     DeletedFinalStateUnknown,
@@ -28,6 +25,25 @@ from distq.informer.stored_object import (
     split_meta_namespace_key,
     strip_managed_fields,
 )
+
+if TYPE_CHECKING:
+    from distq.informer.delta_fifo import Delta, DeltaFIFO, DeltaType, RealFIFO
+    from distq.informer.expiration_cache import ExpirationCache
+    from distq.informer.factory import SharedInformerFactory, wait_for_cache_sync
+    from distq.informer.mutation_cache import MutationCache
+    from distq.informer.registration import Registration, ResourceEventHandler, ResourceEventHandlerFuncs
+    from distq.informer.shared_informer import SharedInformer
+
+# Loaded at first use: a process of controllers has no SharedInformer.
+_NAMES = {
+    "distq.informer.delta_fifo": "Delta DeltaFIFO DeltaType RealFIFO",
+    "distq.informer.expiration_cache": "ExpirationCache",
+    "distq.informer.factory": "SharedInformerFactory wait_for_cache_sync",
+    "distq.informer.mutation_cache": "MutationCache",
+    "distq.informer.registration": "Registration ResourceEventHandler ResourceEventHandlerFuncs",
+    "distq.informer.shared_informer": "SharedInformer",
+}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 __all__ = [
     "NAMESPACE_INDEX",
@@ -58,3 +74,13 @@ __all__ = [
     "strip_managed_fields",
     "wait_for_cache_sync",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

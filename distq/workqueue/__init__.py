@@ -1,7 +1,8 @@
 """The queue. The package's docstring lists its promises; the scripts in ``redisio/lua`` keep them."""
 
+from typing import TYPE_CHECKING, Any
+
 from distq.workqueue.interface import Request, Result, WorkQueue
-from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import (
     BucketRateLimiter,
@@ -13,6 +14,9 @@ from distq.workqueue.rate_limiters import (
     WithMaxWaitRateLimiter,
     default_controller_rate_limiter,
 )
+
+if TYPE_CHECKING:
+    from distq.workqueue.memory import MemoryQueue
 
 __all__ = [
     "BucketRateLimiter",
@@ -29,3 +33,15 @@ __all__ = [
     "WorkQueue",
     "default_controller_rate_limiter",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "MemoryQueue":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from distq.workqueue.memory import MemoryQueue  # at first use: a queue in Redis needs none of it
+
+    return MemoryQueue
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

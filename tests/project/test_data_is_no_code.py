@@ -20,6 +20,7 @@ PLAIN_YAML = {"KubernetesLoader", "SafeLoader"}
 IMPORTS_BY_NAME = {
     "distq/__init__.py": "names of its own",
     "distq/cli/target.py": "the word TARGET of the command line",
+    "distq/informer/__init__.py": "names of its own",
     "distq/leaderelection/__init__.py": "names of its own",
     "distq/testing/__init__.py": "names of its own",
 }
