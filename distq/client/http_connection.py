@@ -193,7 +193,7 @@ class Exchange(HTTPConnection):
         if self.sock is None:
             self.connect()
         body = body.encode() if isinstance(body, str) else body
-        lines = [f"{method} {url} HTTP/1.1", *(f"{name}: {value}" for name, value in (headers or {}).items())]
+        lines = [f"{method} {url} HTTP/1.1", *[f"{name}: {value}" for name, value in (headers or {}).items()]]
         if body is not None or method in _WITH_A_BODY:
             lines.append(f"Content-Length: {len(body or b'')}")
         if _STRANGE.search("".join(lines)):
