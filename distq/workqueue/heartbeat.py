@@ -33,7 +33,9 @@ class Heartbeat:
     def __init__(self, session: "RedisSession") -> None:
         self._session = weakref.ref(session)
         self._period = min(session.settings.options.claim_duration / 3, 10.0)
-        self._store = session.store.with_timeout(self._period / 2)
+        self._patience = self._period / 2
+        """Seconds that Redis gets for an answer, and a turn under way for its end: none holds up a beat."""
+        self._store = session.store.with_timeout(self._patience)
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
         """The thread that watches the deadline, and the thread that beats."""
@@ -100,7 +102,7 @@ class Heartbeat:
         """Release claims ahead that their loop has not fetched since the last look: it may never."""
         spare = {request.fence for request in list(session.ledger.spare.values())}
         if spare & self._spare:
-            session.release_spare()
+            session.release_spare(self._store)
         self._spare = spare
 
     def _until_next(self, *, good: bool) -> float:
@@ -160,7 +162,8 @@ class Heartbeat:
         if reply == b"LOST":
             if session.id == identity:
                 session.ledger.cancel_all("its session lapsed")
-            session.check(identity)  # it finds that the session is lost, and removes the crashes of its items
+            # it finds that the session is lost, and removes the crashes of its items
+            session.check(identity, self._store, self._patience)
             return False
         if session.id == identity:
             session.client.deadline.extend(sent_at)
@@ -170,7 +173,8 @@ class Heartbeat:
         claims, turn = reply
         undisturbed = before is not None and session.at_rest() == before
         if undisturbed and not session.client.knows(turn.decode()):
-            session.check(identity)  # Redis went back: the count may match, but the claims differ
+            # Redis went back: the count may match, but the claims differ
+            session.check(identity, self._store, self._patience)
         if (at := self._give_back_at) < math.inf:  # also during turns: a busy session always has one
             if self._clock.monotonic() >= at:
                 self._give_back(session, at)
@@ -180,8 +184,8 @@ class Heartbeat:
 
     def _give_back(self, session: "RedisSession", at: float) -> None:
         """Release cancelled claims that the server still has here: their handlers had time to end."""
-        session.recount()
-        if self._give_back_at == at:  # otherwise more claims were cancelled meanwhile
+        recounted = session.recount(self._store, self._patience)
+        if recounted and self._give_back_at == at:  # otherwise more claims were cancelled meanwhile
             self._give_back_at = math.inf
         session.interrupt()
 
@@ -194,5 +198,5 @@ class Heartbeat:
         held = len(session.held())
         surplus = claims > held
         if claims < held or (surplus and self._surplus):
-            session.recount(self._period / 2)  # a turn that hangs shall not hold up the next beat
+            session.recount(self._store, self._patience)
         self._surplus = surplus and not self._surplus

@@ -13,7 +13,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 
 from distq.errors import DistqError, RedisError, RedisUnavailable
@@ -113,14 +113,15 @@ class RedisSession:
             self.ledger.take_back(turn)
             self._release_spare()
 
-    def release_spare(self) -> None:
+    def release_spare(self, store: QueueStore | None = None) -> None:
         """Release items that were claimed ahead, unless another thread makes a turn just now.
 
-        That thread may take them, and a heartbeat releases the rest. The end of a ``listen`` loop calls this,
-        also from the garbage collector, which may run at any point: so it waits for no lock.
+        That thread may take them, and a heartbeat releases the rest, through a ``store`` of its own. The end
+        of a ``listen`` loop calls this, also from the garbage collector, which may run at any point: so it
+        waits for no lock.
         """
         if self.ledger.spare or self.client.awaits_follow_up:
-            with self._changing(timeout=0) as may_change:
+            with self._changing(0, store) as may_change:
                 if may_change:
                     self._release_spare()
 
@@ -172,7 +173,7 @@ class RedisSession:
         """Return whether the threads that keep the claims alive run; True if none is needed."""
         return self._heartbeat is None or self._heartbeat.is_alive()
 
-    # For its heartbeat
+    # For its heartbeat, through its ``store``: the connection of the turns may hang, and hold up a beat
 
     def at_rest(self) -> tuple[str, int] | None:
         """Return the session and its last turn; None while a turn is under way.
@@ -182,21 +183,27 @@ class RedisSession:
         last = self.client.session, self.client.op
         return None if self._turn_lock.locked() else last  # in this order: a turn may begin at any moment
 
-    def check(self, session: str) -> None:
-        """Make an empty turn in this session, which finds what Redis has lost; none if it was closed."""
-        with self._changing():
+    def check(self, session: str, store: QueueStore, timeout: float) -> None:
+        """Make an empty turn in this session, which finds what Redis has lost; none if it was closed.
+
+        It leaves that to a turn under way that lasts for longer than ``timeout`` seconds.
+        """
+        with self._changing(timeout, store) as may_change:
+            if not may_change:
+                return
             self.client.resolve_doubt()
             if self.client.session == session:
                 self.client.send([], 0)
 
-    def recount(self, timeout: float = -1) -> None:
+    def recount(self, store: QueueStore | None = None, timeout: float = -1) -> bool:
         """Compare the claims with the server's: cancel those gone there, release those unknown here.
 
-        Does nothing if a turn lasts for longer than ``timeout`` seconds; -1 waits for its end.
+        Return False, and do nothing, if a turn lasts longer than ``timeout`` seconds; -1 waits for its end.
         """
-        with self._changing(timeout) as may_change:
+        with self._changing(timeout, store) as may_change:
             if may_change:
                 self.client.recount()
+            return may_change
 
     def _begin_heartbeat(self) -> None:
         if self._heartbeat is None:
@@ -262,11 +269,15 @@ class RedisSession:
             self._turn_lock.release()
 
     @contextmanager
-    def _changing(self, timeout: float = -1) -> Iterator[bool]:
-        """Hold the turn lock, if it becomes free within ``timeout`` seconds; -1 waits for it."""
+    def _changing(self, timeout: float = -1, store: QueueStore | None = None) -> Iterator[bool]:
+        """Hold the turn lock, if it becomes free within ``timeout`` seconds; -1 waits for it.
+
+        With a ``store`` Redis is asked through that meanwhile.
+        """
         may_change = self._turn_lock.acquire(timeout=timeout)
         try:
-            yield may_change
+            with self.client.through(store) if may_change and store is not None else nullcontext():
+                yield may_change
         finally:
             if may_change:
                 self._turn_lock.release()

@@ -140,11 +140,20 @@ class TurnClient:
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
         """Let each call to Redis take so many seconds at most."""
-        usual, self.store = self.store, self.store.with_timeout(seconds, repeats=True)
+        store = self.store.with_timeout(seconds, repeats=True)
+        try:
+            with self.through(store):
+                yield
+        finally:
+            store.connection.close()
+
+    @contextmanager
+    def through(self, store: QueueStore) -> Iterator[None]:
+        """Let each call to Redis use the connection of this store."""
+        usual, self.store = self.store, store
         try:
             yield
         finally:
-            self.store.connection.close()
             self.store = usual
 
     # Turns

@@ -1,6 +1,7 @@
 """The thread that keeps claims alive outlives every error of a heartbeat."""
 
 import logging
+import time
 
 import pytest
 
@@ -10,6 +11,7 @@ from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.queue import Queue
 from distq.workqueue.redis_session import RedisSession
 from tests.support.eventually import eventually
+from tests.workqueue.conftest import SteppedClock, beat
 
 
 @pytest.mark.parametrize("step", ["beat", "release_unwanted"])
@@ -34,6 +36,43 @@ def test_no_error_ends_the_heartbeat(
     assert "heartbeat failed" in caplog.text
     assert "IndexError: an odd answer" in caplog.text
     assert queue.settle(request)
+    queue.close()
+
+
+@pytest.mark.parametrize("lost", ["claims", "meta"])
+def test_a_heartbeat_asks_through_its_own_connection(connection: Connection, lost: str) -> None:
+    """That of the turns may hang, and would hold up the next beats until the claims had ended."""
+    queue = Queue("foos", connection)
+    queue.add("a")
+    request = queue.get(0)
+    connection.execute("DEL", f"distq:{{foos}}:{lost}")
+    if lost == "claims":
+        connection.execute("DEL", "distq:{foos}:processing")
+    store = queue._session.store
+    store.connection = Connection("redis://127.0.0.1:1/0")  # no answer
+    beat(queue)
+    assert request.cancelled.is_set()
+    store.connection = connection
+    queue.close()
+
+
+def test_a_turn_that_hangs_holds_up_no_heartbeat(connection: Connection) -> None:
+    """Cancelled claims that the server still has are given back by a later one."""
+    clock = SteppedClock()
+    queue = Queue("foos", connection, claim_duration=3, clock=clock)
+    queue.add("a")
+    request, session = queue.get(0), queue._session
+    assert session._heartbeat is not None
+    clock.ahead = 2.7
+    session._heartbeat.fence_if_late(session)
+    assert request.cancelled.is_set()
+    clock.ahead = 3.5
+    with session._turn_lock:
+        began = time.monotonic()
+        assert beat(queue)
+        assert time.monotonic() - began < 3
+    assert queue.held() == 0
+    eventually(lambda: connection.execute("ZCARD", "distq:{foos}:ready") == 1, "it is given back")
     queue.close()
 
 
