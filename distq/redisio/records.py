@@ -15,7 +15,7 @@ from distq.redisio.scores import decode_order, decode_time
 _NUMBER = rb"(\d{1,16})"
 _CLAIM = re.compile(rb"%b %b (\S+)" % (_NUMBER, _NUMBER))
 _FAILURE = re.compile(rb"%b %b (\d+) (\S+?)(?:@[\d,]+)? (.*)" % (_NUMBER, _NUMBER), re.DOTALL)
-_STREAM = re.compile(rb"(\S+) (\S+) (\S+) (.*)", re.DOTALL)
+_STREAM = re.compile(rb"(\d+) ([!-~]+) ([!-~]+) (.*)", re.DOTALL)
 LATEST = 2**52 / 1e6
 """No time is later, in seconds since the epoch: the year 2112."""
 UNREADABLE = "unreadable"
@@ -90,7 +90,7 @@ class StreamRecord:
         found = _STREAM.fullmatch(text)
         if found is None:
             return None
-        epoch, position, batch = (word.decode(errors="backslashreplace") for word in found.groups()[:3])
+        epoch, position, batch = (word.decode() for word in found.groups()[:3])
         return cls(epoch, position, batch, parse_fields(found[4]))
 
     def cached_indices(self) -> frozenset[str] | None:

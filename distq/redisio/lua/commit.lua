@@ -33,7 +33,7 @@ if traced and n_cached > 0 then args = { unpack(ARGV, 1, 19 + n_before_cached) }
 
 --- @include older
 local record = call('HGET', streams, stream)
-local stored_epoch, position, last_batch = string.match(record or '', '^(%S+) (%S+) (%S+) ')
+local stored_epoch, position, last_batch = string.match(record or '', '^(%d+) ([!-~]+) ([!-~]+) ')
 if stored_epoch then -- an unreadable record counts as none: its leader lists again
   if older(epoch, stored_epoch) and replaces ~= stored_epoch then return { 'FENCED', stored_epoch } end
   if last_batch == batch and after ~= batch then return { 'OK', 0 } end

@@ -19,7 +19,19 @@ def store(connection: Connection) -> StreamStore:
     return store
 
 
-@pytest.mark.parametrize("text", [b"garbage", b"", b"\xff\x00\xfe", b"three words here", b"9" * 400, b"null"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(b"garbage", b"", b"\xff\x00\xfe", b"three words here", b"9" * 400, b"null"),
+        # as many words as a record has: no such epoch, position or batch
+        *(
+            b"some other program's words",
+            b"7 5\xc2\xa05 b0 {}",
+            b"7 100 b\xe2\x80\x830 {}",
+            b"7 \xff \xff {}",
+        ),
+    ],
+)
 def test_a_record_that_cannot_be_read_counts_as_none(
     store: StreamStore, connection: Connection, text: bytes
 ) -> None:
