@@ -15,6 +15,12 @@ def checkpoint_of(position: str) -> str:
     return position.partition("~")[0]
 
 
+def is_readable(position: str) -> bool:
+    """Return whether distq may have written this position: the API server would refuse another checkpoint."""
+    checkpoint = checkpoint_of(position)
+    return checkpoint in {"", MARK} or checkpoint.isdecimal()
+
+
 def step_of(position: str, step: str, *, listed: str = "") -> str:
     """Return another position, named by ``step``, that resumes from the same checkpoint.
 

@@ -14,6 +14,7 @@ from distq.inspector import Inspector
 from distq.redisio.checkpoints import MARK
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
+from distq.redisio.keys import queue_key
 from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing import EmbeddedValkey
 from distq.testing.fake_clock import FakeClock
@@ -341,6 +342,18 @@ def test_a_redis_that_forgot_a_revision_is_noticed(scene: Scene) -> None:
         eventually(lambda: leader.stream.lists == 1 and leader.stream.synced)
         scene.take()
         scene.restore(dump)
+        eventually(lambda: scene.pending().keys() == {scene.key("a"), scene.key("b")})
+
+
+@pytest.mark.parametrize("position", ["foo", "57abc", "57abc~step"])
+def test_a_checkpoint_that_is_no_version_is_replaced_by_a_list(scene: Scene, position: str) -> None:
+    """The API server would refuse a watch from there, each time and for each leader."""
+    create(scene, "a")
+    with scene.leading() as leader:
+        scene.take()
+        streams = queue_key(QUEUE, "streams")
+        scene.connection.execute("HSET", streams, leader.stream.name(), f"1 {position} another {{}}")
+        create(scene, "b")
         eventually(lambda: scene.pending().keys() == {scene.key("a"), scene.key("b")})
 
 

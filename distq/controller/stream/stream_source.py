@@ -32,7 +32,7 @@ from distq.informer.listwatch import ListerWatcher, ListWatch
 from distq.informer.reflector import Reflector
 from distq.informer.sink import PositionMoved
 from distq.informer.wire import RawObject, WatchEvent
-from distq.redisio.checkpoints import MARK, checkpoint_of
+from distq.redisio.checkpoints import MARK, checkpoint_of, is_readable
 from distq.redisio.commit import Commit
 from distq.redisio.object_cache import CachedObject
 from distq.redisio.records import StreamRecord
@@ -331,6 +331,9 @@ class StreamSource:
         self._revision = self._config.revision or had
         if record and self._revision != had:
             logger.info("%s: revision %s, was %s: all again", self.list_watch, self._revision, had or "none")
+            self._mark()
+        elif record and not is_readable(record.position):
+            logger.warning("%s: checkpoint %s cannot be read: all again", self.list_watch, record.position)
             self._mark()
         elif record:
             self._load_cache(record)
