@@ -90,12 +90,12 @@ class Heartbeat:
         try:
             good = beats and self.beat(session)
             self.release_unwanted(session)
+            if good:
+                self._outage.over()
         except DistqError as error:
             self._outage.failed(error)
         except Exception:
             _logger.exception("queue %s: heartbeat failed", self._store.name)
-        if good:
-            self._outage.over()
         return good
 
     def release_unwanted(self, session: "RedisSession") -> None:
@@ -192,8 +192,8 @@ class Heartbeat:
     def _compare(self, session: "RedisSession", claims: int) -> None:
         """Act on missing claims at once, on surplus ones at the second beat: a reply may be on its way.
 
-        A turn since the beat makes a difference, too. Then the recount finds none: a busy session, which
-        always has such a turn, shall miss its claims as soon as others.
+        A turn since the beat changes the number, too, and the recount then finds no difference. But a busy
+        session always has such a turn, and must notice lost claims as soon as an idle one.
         """
         held = len(session.held())
         surplus = claims > held
