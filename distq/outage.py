@@ -12,10 +12,10 @@ FIRST_INTERVAL, LONGEST_INTERVAL = 10.0, 300.0
 
 
 class Outage:
-    """Reports refusals and silence of an API server, Redis or another store to ``name``, which needs it.
+    """Reports refusals and silence of an API server, Redis or another store.
 
-    Every report has the failure, its begin, that it is tried again, and a remedy. A failure of
-    another kind than those before is reported at once. One thread at a time.
+    ``name`` is the part that needs it. Every report has the failure, its begin, that it is tried again, and a
+    remedy. A failure of another kind than those before is reported at once. One thread at a time.
     """
 
     def __init__(self, name: str, logger: logging.Logger, clock: Clock) -> None:

@@ -93,7 +93,7 @@ class TracedCall:
         """Return the time of the call, seconds since the epoch by the server's clock."""
         if self.at_us is not None:
             return self.at_us / 1e6
-        return min(int(self.id.partition("-")[0]) / 1e3, LATEST)  # of a forged one any number
+        return min(int(self.id.partition("-")[0]) / 1e3, LATEST)  # a forged entry may have any ID
 
     def tells_of(self, item: bytes) -> bool:
         """Return whether the trace has all calls about an item."""

@@ -111,7 +111,7 @@ class PresentPurpose:
 
 @dataclass(frozen=True, slots=True)
 class Participant:
-    """A worker or leader on a queue, with its purpose. Its ``sign`` changes with each heartbeat or report."""
+    """A worker or leader on a queue, with its purpose. Its ``sign`` changes as long as it lives."""
 
     who: str
     purpose: Purpose

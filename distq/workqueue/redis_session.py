@@ -272,7 +272,7 @@ class RedisSession:
     def _changing(self, timeout: float = -1, store: QueueStore | None = None) -> Iterator[bool]:
         """Hold the turn lock, if it becomes free within ``timeout`` seconds; -1 waits for it.
 
-        With a ``store`` Redis is asked through that meanwhile.
+        Meanwhile calls to Redis go through ``store``, if it is given.
         """
         may_change = self._turn_lock.acquire(timeout=timeout)
         try:

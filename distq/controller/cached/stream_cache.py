@@ -153,7 +153,7 @@ class StreamCache:
         return next(iter(found), "")
 
     def _is_shared(self, records: Iterable[StreamRecord]) -> bool:
-        """Return whether programs of other clusters may use the queue: their leaders say no purpose."""
+        """Return whether programs of other clusters may use the queue: their leaders record no purpose."""
         has_purpose = self.queue.purpose is not None
         return self.shared or (has_purpose and any(Purpose.parse(each.about) is None for each in records))
 

@@ -55,7 +55,7 @@ class WriteThrough:
         begin_after_fork(self)
 
     def begin(self) -> None:
-        """Report from nothing; also in the child of a fork, where a thread may have held the lock."""
+        """Forget all failures, at first and in the child of a fork: a thread may have held the lock there."""
         self._lock = Lock()
         self._outages: dict[tuple[str, bool], Outage] = {}
         """By resource, and whether the caches list after such a write: a worker may lack the right to it."""
