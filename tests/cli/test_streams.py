@@ -121,9 +121,19 @@ def test_ctrl_c_during_the_imports_prints_no_traceback(distq: CommandLine) -> No
 def _ended_in_the_imports(
     distq: CommandLine, module: str, number: signal.Signals, *command: str
 ) -> tuple[int, str]:
-    """Return status and stderr of a command that gets a signal while it imports a module."""
+    """Return status and stderr of a command that gets a signal while it imports a module.
+
+    The import sleeps in short pieces: Python calls no handler for a signal that arrives just before a system call
+    until that call returns.
+    """
     importing = Path(distq.folder, "importing")
-    distq.module(module, f"import pathlib, time\npathlib.Path({str(importing)!r}).touch()\ntime.sleep(30)\n")
+    slow = f"""\
+import pathlib, time
+pathlib.Path({str(importing)!r}).touch()
+for _ in range(3000):
+    time.sleep(0.01)
+"""
+    distq.module(module, slow)
     process = distq.start(*command)
     eventually(importing.exists)
     process.send_signal(number)

@@ -25,7 +25,9 @@ from tests.project.test_image import free_ports
 from tests.support.eventually import eventually
 from tests.support.parts import missing
 
-PROJECT = "distq-tests"
+PROJECT = f"distq-tests-{os.getpid()}"
+"""Of this run alone: the engine's DNS server keeps the names and addresses of a run that was killed."""
+
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
 PORTS = ("6379", "8001", "9181")
 """Those of this machine that the compose file names; a test takes others, which are free."""
