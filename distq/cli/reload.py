@@ -9,24 +9,21 @@ import importlib.util
 import logging
 import os
 import queue
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 
 from distq.cli.signals import pass_on, status_of
+from distq.signals import Signals, received_signals
 from distq.wording import counted
 
 _LOOK_EVERY = 0.25
 """Seconds between two looks at the files."""
 
 _NOT_SOURCES = {"__pycache__", "node_modules", "site-packages"}
-_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 _Snapshot = dict[str, tuple[int, int, int]]
-_Signals = queue.SimpleQueue[int]
 _logger = logging.getLogger("distq")
 
 
@@ -43,7 +40,7 @@ def run_with_reload(target: str) -> int:
     command = [word for word in sys.orig_argv if word != "--reload"]
     # Python takes a cached file for the newest if its source was changed in the same second
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
-    with _received_signals() as signals:
+    with received_signals() as signals:
         while True:
             seen = _snapshot(watched)
             child = subprocess.Popen(command, env=environment)
@@ -56,7 +53,7 @@ def run_with_reload(target: str) -> int:
 
 
 def _until_change(
-    child: "subprocess.Popen[bytes]", watched: Sequence[Path], seen: _Snapshot, signals: _Signals
+    child: "subprocess.Popen[bytes]", watched: Sequence[Path], seen: _Snapshot, signals: Signals
 ) -> bool:
     """Return True once a file has changed and none is being changed, False after a signal."""
     last, running = seen, True
@@ -73,7 +70,7 @@ def _until_change(
     return False
 
 
-def _until_end(child: "subprocess.Popen[bytes]", signals: _Signals) -> bool:
+def _until_end(child: "subprocess.Popen[bytes]", signals: Signals) -> bool:
     """Wait for the child; return whether a signal came meanwhile."""
     asked_to_end = False
     while child.poll() is None:
@@ -81,24 +78,12 @@ def _until_end(child: "subprocess.Popen[bytes]", signals: _Signals) -> bool:
     return asked_to_end
 
 
-def _passed_on_a_signal(child: "subprocess.Popen[bytes]", signals: _Signals) -> bool:
+def _passed_on_a_signal(child: "subprocess.Popen[bytes]", signals: Signals) -> bool:
     """Wait a moment for a signal, and give it to the child."""
     with contextlib.suppress(queue.Empty):
         pass_on(signals.get(timeout=_LOOK_EVERY), child)
         return True
     return False
-
-
-@contextmanager
-def _received_signals() -> Iterator[_Signals]:
-    signals: _Signals = queue.SimpleQueue()
-    heeded = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]  # nohup
-    before = {number: signal.signal(number, lambda number, _: signals.put(number)) for number in heeded}
-    try:
-        yield signals
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _places_of(target: str) -> list[Path]:

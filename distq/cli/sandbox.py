@@ -18,8 +18,9 @@ import click
 from distq.cli import options as commands
 from distq.cli.completion import script
 from distq.cli.output import note, print_json
-from distq.cli.signals import leave_on_signals, pass_on, sleep_until_signal, status_of
+from distq.cli.signals import leave_on_signals, pass_on, status_of
 from distq.extras import require_extra
+from distq.signals import next_signal, received_signals
 from distq.wording import counted
 
 if TYPE_CHECKING:
@@ -57,8 +58,10 @@ def sandbox(*, manifests: Sequence[str], as_json: bool, command: Sequence[str]) 
         try:
             if command:
                 click.get_current_context().exit(_run(command, started))
-            _print_variables(started, as_json)
-            sleep_until_signal()
+            with received_signals() as signals:
+                _print_variables(started, as_json)
+                number = next_signal(signals)
+            signal.raise_signal(number)
         except KeyboardInterrupt:
             note(f"stopping: {_what_runs(started)}; nothing is left of them")
             raise

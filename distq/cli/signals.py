@@ -10,7 +10,7 @@ from types import FrameType
 from distq.cli.output import lead_nowhere
 
 HUNG_UP = 128 + signal.SIGHUP
-LONGEST_SLEEP = 1.0
+_LONGEST_SLEEP = 1.0
 """Seconds that the main thread waits at a time: a signal that another one received does not wake it."""
 
 
@@ -33,18 +33,12 @@ def leave_on_signals(status: int = 128 + signal.SIGTERM) -> None:
         signal.signal(signal.SIGHUP, leave)
 
 
-def sleep_until_signal() -> None:
-    """Wait for the exception of a signal's handler."""
-    while True:
-        threading.Event().wait(LONGEST_SLEEP)
-
-
 def status_of(child: "subprocess.Popen[bytes]") -> int:
     """Wait for the end of a child and return its status, 128 and the number where a signal ended it."""
     waiter = threading.Thread(target=child.wait, name="distq-child", daemon=True)
     waiter.start()
     while waiter.is_alive():
-        waiter.join(LONGEST_SLEEP)
+        waiter.join(_LONGEST_SLEEP)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 

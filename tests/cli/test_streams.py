@@ -123,8 +123,8 @@ def _ended_in_the_imports(
 ) -> tuple[int, str]:
     """Return status and stderr of a command that gets a signal while it imports a module.
 
-    The import sleeps in short pieces: Python calls no handler for a signal that arrives just before a system call
-    until that call returns.
+    The import sleeps in short pieces: if a signal arrives just before a system call, Python calls its handler
+    when that call returns.
     """
     importing = Path(distq.folder, "importing")
     slow = f"""\

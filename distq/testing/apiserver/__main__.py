@@ -1,16 +1,12 @@
 """Run the emulated API server in a process of its own: ``python -m distq.testing.apiserver``."""
 
-import signal
-import threading
 from pathlib import Path
 
 import click
 
 from distq.errors import ConfigError
+from distq.signals import next_signal, received_signals
 from distq.testing.apiserver import EmulatedApiServer
-
-_LONGEST_SLEEP = 1.0
-"""Seconds that the main thread waits at a time: a signal that another one received does not wake it."""
 
 
 @click.command()
@@ -28,18 +24,14 @@ _LONGEST_SLEEP = 1.0
 def main(
     host: str, port: int, kubeconfig: Path | None, server: str | None, manifests: tuple[Path, ...]
 ) -> None:
-    """Serve an emulated Kubernetes API until SIGTERM or Ctrl-C."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    """Serve an emulated Kubernetes API until SIGTERM, Ctrl-C or the end of the terminal."""
     try:
-        with EmulatedApiServer(host=host, port=port) as api_server:
+        with received_signals() as signals, EmulatedApiServer(host=host, port=port) as api_server:
             api_server.load(*manifests)
             if kubeconfig is not None:
                 api_server.kubeconfig(kubeconfig, server=server)
             click.echo(f"emulated Kubernetes API at {api_server.url}")
-            while not stop.wait(_LONGEST_SLEEP):
-                pass
+            next_signal(signals)
     except ConfigError as error:
         raise click.ClickException(str(error)) from None
 
