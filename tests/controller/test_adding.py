@@ -18,11 +18,11 @@ from distq.workqueue.interface import Request
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
 from tests.controller.test_dispatcher import left_over
-from tests.controller.test_endpoints import free_port
 from tests.controller.test_manager import CONFIG_MAP, labelled, managing, settings, watching  # noqa: F401
 from tests.metrics.test_prometheus import Scraped
 from tests.support.api_servers import ApiServer
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 

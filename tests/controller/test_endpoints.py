@@ -16,6 +16,7 @@ from distq.controller.endpoints import MOST_CONNECTIONS, Endpoints, ManagerPages
 from distq.errors import ConfigError
 from distq.prometheus import PrometheusMetrics
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from tests.support.slow_clients import slow_clients
 
 Serve = Callable[..., Endpoints]
@@ -241,9 +242,3 @@ def test_managers_that_share_an_address_share_their_metrics() -> None:
         ):
             pass
         assert get(endpoints, "/healthz") == (200, "ok\n")
-
-
-def free_port() -> int:
-    """Return a port that was free just now."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

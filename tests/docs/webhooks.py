@@ -15,7 +15,7 @@ from tests.client.tls_server import make_certificate
 from tests.docs.reader import Reader, runs
 from tests.support.api_servers import RealApiServer, real_api_server_assets
 from tests.support.eventually import eventually
-from tests.support.redis_topologies import free_port
+from tests.support.ports import free_port
 
 PORT = "8443"
 

@@ -16,8 +16,9 @@ from distq.workqueue.queue import Queue
 from tests.proofs.first_contact.test_addresses import certificate, tls_server  # noqa: F401 - fixtures
 from tests.redisio.test_connection import StartServer, start_server  # noqa: F401 - a fixture
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from tests.support.redis_servers import server_of
-from tests.support.redis_topologies import SERVICE, free_port, raw, sentinel_program
+from tests.support.redis_topologies import SERVICE, raw, sentinel_program
 
 WITHOUT = ("CONFIG", "CLIENT", "EVALSHA", "SCRIPT", "DEBUG")
 

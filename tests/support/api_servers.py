@@ -24,7 +24,7 @@ from distq.testing.envtest import find_assets
 from distq.testing.kube_api_server import KubeApiServer
 from distq.testing.kube_api_server import write_kubeconfig as write_kubeconfig  # noqa: PLC0414 - for tests
 from tests.support.parts import missing
-from tests.support.redis_topologies import free_port
+from tests.support.ports import free_port
 from tests.support.tcp_proxy import TcpProxy
 
 if TYPE_CHECKING:

@@ -2,9 +2,7 @@
 
 import contextlib
 import os
-import random
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -17,21 +15,9 @@ import redis
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.guard import Guard
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 
 SERVICE = "mymaster"
-
-
-def free_port() -> int:
-    """Return a port that systems do not give away, free like the one 10,000 above, a cluster's bus."""
-
-    def is_free(port: int) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", port)) != 0
-
-    while True:
-        port = random.randrange(11000, 22000)
-        if is_free(port) and is_free(port + 10000):
-            return port
 
 
 @contextlib.contextmanager

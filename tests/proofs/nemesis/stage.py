@@ -27,8 +27,9 @@ from tests.proofs.nemesis.lateness import Lateness
 from tests.proofs.nemesis.stepped_clock import VARIABLE, SteppedClock
 from tests.proofs.nemesis.traces import Traces
 from tests.support.api_servers import ApiServer, kubeconfig_through
+from tests.support.ports import free_port
 from tests.support.redis_servers import server_of
-from tests.support.redis_topologies import Cluster, Sentinels, free_port
+from tests.support.redis_topologies import Cluster, Sentinels
 from tests.support.tcp_proxy import Mode, TcpProxy
 
 WORKERS = ("worker-1", "worker-2", "worker-3")
