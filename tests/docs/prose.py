@@ -5,7 +5,8 @@ import io
 import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 
 from tests.docs.pages import PAGES, ROOT
 
@@ -31,13 +32,19 @@ _LINK_TARGET = re.compile(r"\]\([^)\s]+\)")
 _MARKUP = re.compile(r"<[^>]*>|\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", re.DOTALL)
 
 
-def texts() -> Iterator[tuple[str, str]]:
-    """Yield each file with its prose: pages without code, and the package's messages, templates, comments."""
+@cache
+def texts() -> list[tuple[str, str]]:
+    """Return each file with its prose: pages without code; messages, templates and comments of distq."""
+    return [*_texts()]
+
+
+def _texts() -> Iterator[tuple[str, str]]:
     for page in PAGES:
         yield page.name, _LINK_TARGET.sub("]", _CODE.sub("", page.prose))
     for name, source in _sources("**/*.py"):
-        yield name, "\n".join(messages(source))
-        yield f"{name}, comments", _CODE.sub("", comments(source))
+        nodes = [*ast.walk(ast.parse(source))]
+        yield name, "\n".join(messages(nodes))
+        yield f"{name}, comments", _CODE.sub("", comments(source, nodes))
     for name, source in _sources("**/*.html"):
         yield name, _MARKUP.sub(" ", source)
     for name, source in _sources("**/*.lua"):
@@ -49,22 +56,21 @@ def _sources(glob: str) -> Iterator[tuple[str, str]]:
         yield path.relative_to(ROOT).as_posix(), path.read_text()
 
 
-def messages(source: str) -> Iterator[str]:
+def messages(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """Yield the strings of a module that are sentences or parts of them, and no docstrings."""
-    tree = ast.parse(source)
-    alone = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    for node in ast.walk(tree):
+    alone = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
         if not isinstance(node, ast.Constant) or id(node) in alone:
             continue
         if isinstance(node.value, str) and " " in node.value:
             yield node.value
 
 
-def comments(source: str) -> str:
+def comments(source: str, nodes: Iterable[ast.AST]) -> str:
     """Return the docstrings of a module, a line each, then a line with all its comments."""
     docstrings = [
         node.value.value
-        for node in ast.walk(ast.parse(source))
+        for node in nodes
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
         if isinstance(node.value.value, str)
     ]

@@ -35,9 +35,21 @@ RUNNERS_IN = (
 )
 """The modules whose import registers the runners."""
 
+_SLOW = ("# kopf_foos.py", "# test_certificates.py", "# test_failures.py", "# test_foos.py", "# test_pods.py")
+"""Blocks that run a suite of tests, or another framework, in a process of their own."""
+
+
+def _rows() -> list[object]:
+    """Return each block by its title, with a mark for those that are slow."""
+    slow = pytest.mark.slow
+    return [
+        pytest.param(block, id=block.title, marks=slow if block.title.startswith(_SLOW) else ())
+        for block in BLOCKS
+    ]
+
 
 @pytest.mark.timeout(600)  # each command of a block has a limit of its own
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.title)
+@pytest.mark.parametrize("block", _rows())
 def test_every_block_is_true(block: Block, reader: Reader) -> None:
     """Each block of code, commands or drawing is run, or compared with what it represents."""
     runner_of(block)(block.text, reader)

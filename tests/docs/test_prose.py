@@ -1,5 +1,7 @@
 """Pages, messages and comments are plain: they have none of the patterns that readers stumble over."""
 
+import ast
+
 import pytest
 
 from tests.docs import prose
@@ -30,7 +32,7 @@ def test_patterns_are_found_as_words(text: str, words: list[str]) -> None:
 def test_messages_are_strings_and_no_docstrings() -> None:
     """Of a module its messages count: the texts that a user reads."""
     source = '"""Told by nobody."""\nraise ValueError(f"cannot read {name}: it stands there")\nkey = "told"\n'
-    assert list(prose.messages(source)) == ["cannot read ", ": it stands there"]
+    assert list(prose.messages([*ast.walk(ast.parse(source))])) == ["cannot read ", ": it stands there"]
 
 
 def test_comments_are_docstrings_and_signs_and_no_strings() -> None:
@@ -41,7 +43,7 @@ def test_comments_are_docstrings_and_signs_and_no_strings() -> None:
         "# more, as ``whatever`` says\n"
         'def f():\n    """It stands."""\n'
     )
-    text = prose.comments(source)
+    text = prose.comments(source, [*ast.walk(ast.parse(source))])
     assert text == "Told by nobody.\nIt stands.\nit waits no more, as ``whatever`` says"
     assert prose.found(text) == ["Told", "nobody", "stands", "no more", "whatever"]
 

@@ -52,9 +52,10 @@ def _offences_of_call(call: ast.Call) -> Iterator[str]:
     called = ast.unparse(call.func)
     if called in RUN_TEXT or re.fullmatch(r"yaml\.(unsafe|full)_load(_all)?", called):
         yield called
-    given = {ast.unparse(each) for each in (*call.args, *(keyword.value for keyword in call.keywords))}
-    if called in {"yaml.load", "yaml.load_all"} and not given & PLAIN_YAML:
-        yield called
+    if called in {"yaml.load", "yaml.load_all"}:
+        given = {ast.unparse(each) for each in (*call.args, *(keyword.value for keyword in call.keywords))}
+        if not given & PLAIN_YAML:
+            yield called
     if called in {"import_module", "importlib.import_module"}:
         yield "import_module"
 

@@ -83,6 +83,7 @@ def test_ci_leaves_nothing_out(tmp_path: Path) -> None:
     assert "4 failed, 2 passed" in run(tmp_path, "suite", CI="true")[-1]
 
 
+@pytest.mark.slow
 def test_a_sample_is_the_same_each_time_and_has_the_promises(tmp_path: Path) -> None:
     """A tenth by the tests' ids; all of the tests of conformance."""
     for folder, tests in {"proofs/conformance": 5, "other": 200}.items():
@@ -121,6 +122,7 @@ def test_that_takes_the_night(redis_server):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("passes", "arguments", "ci"),
     [
@@ -160,6 +162,7 @@ def test_of_rights(api_server):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of_streams", "of_informers", "arguments", "ci"),
     [(31, 61, ["tests"], "true"), (31, 61, ["tests"], ""), (91, 91, ["--every-server", "tests"], "")],
@@ -200,6 +203,7 @@ def test_of_a_fleet(number):
 """
 
 
+@pytest.mark.slow
 def test_fleets_begin_first_and_quick_tests_come_last(tmp_path: Path) -> None:
     """Each process of a run has its share: the last one would go on alone."""
     (tmp_path / "tests" / "workqueue").mkdir(parents=True)
@@ -243,6 +247,7 @@ def test_tests_that_wait_and_tests_that_ask_a_real_api_server_are_for_some_proce
     ]
 
 
+@pytest.mark.slow
 def test_tests_of_the_night_run_only_if_asked_for(tmp_path: Path) -> None:
     """By its mark, on each kind if that is asked for, too."""
     (tmp_path / "tests" / "dashboard").mkdir(parents=True)

@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests import ROOT
 from tests.docs.pages import table
 from tests.proofs.conformance.coverage import Coverage, record, summary, uncovered, unknown
@@ -21,6 +23,7 @@ BEYOND_THE_QUEUE = {
 """Rows of the table about what has no id: Python's way to say it, controllers and clients."""
 
 
+@pytest.mark.slow
 def test_every_promise_is_covered_on_every_server_that_it_needs() -> None:
     """The program says so, and its last line is the answer."""
     program = subprocess.run(

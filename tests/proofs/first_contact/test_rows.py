@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests import ROOT
 from tests.proofs.first_contact.rows import ROWS, Outcome, Results, lines, outcomes, wrong
 
@@ -17,6 +19,7 @@ def results(*failed: str) -> Results:
     return found
 
 
+@pytest.mark.slow
 def test_every_row_has_its_tests() -> None:
     """Numbered without gaps; no test shows a row that does not exist."""
     program = subprocess.run(
