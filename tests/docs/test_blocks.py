@@ -35,7 +35,7 @@ RUNNERS_IN = (
 )
 """The modules whose import registers the runners."""
 
-_SLOW = ("# kopf_foos.py", "# test_certificates.py", "# test_failures.py", "# test_foos.py", "# test_pods.py")
+_SLOW = ("# kopf_foos.py", "# test_certificates.py", "# test_failures.py", "# test_pods.py")
 """Blocks that run a suite of tests, or another framework, in a process of their own."""
 
 
