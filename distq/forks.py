@@ -2,10 +2,11 @@
 
 import functools
 import os
-import weakref
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any, Protocol, TypeVar
+
+from distq.instances import Instances
 
 Value = TypeVar("Value")
 
@@ -29,7 +30,7 @@ class cached_property(functools.cached_property[Value]):  # noqa: N801  # as fun
         self.lock = nullcontext()
 
 
-_all: weakref.WeakSet[ForkAware] = weakref.WeakSet()
+_all = Instances[ForkAware]()
 
 
 def begin_after_fork(one: ForkAware) -> None:
@@ -38,7 +39,7 @@ def begin_after_fork(one: ForkAware) -> None:
 
 
 def _begin_all() -> None:
-    for one in list(_all):
+    for one in _all:
         one.begin()
 
 

@@ -9,7 +9,6 @@ import logging
 import random
 import threading
 import time
-import weakref
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -21,6 +20,7 @@ from distq.client.recorded_event import About, RecordedEvent, content_of, finder
 from distq.clock import SYSTEM_CLOCK, Clock
 from distq.errors import ApiError, NotFound, causes_of
 from distq.forks import begin_after_fork
+from distq.instances import Instances
 from distq.metrics import EVENTS_DROPPED, MetricsProvider
 from distq.safe_providers import SafeMetrics, safe_metrics
 
@@ -247,19 +247,19 @@ def _delay_after(error: ApiError, number: int) -> float | None:
     return RETRY_DELAY * (random.random() if number == 1 else 1)
 
 
-_recorders: "weakref.WeakSet[EventRecorder]" = weakref.WeakSet()
+_recorders = Instances[EventRecorder]()
 """All of the process: Clients are made anywhere, and a Manager ends the work."""
 
 
 def flush(seconds: float) -> int:
     """Wait at most so many seconds until all events of this process are sent; return how many are left."""
     deadline = time.monotonic() + seconds
-    return sum(recorder.flush(deadline - time.monotonic()) for recorder in list(_recorders))
+    return sum(recorder.flush(deadline - time.monotonic()) for recorder in _recorders)
 
 
 def discard() -> None:
     """Forget all events of this process that are not sent yet."""
-    for recorder in list(_recorders):
+    for recorder in _recorders:
         recorder.discard()
 
 

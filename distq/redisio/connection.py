@@ -9,7 +9,6 @@ outages, since they know how long their work can wait.
 import os
 import threading
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -19,6 +18,7 @@ from redis.exceptions import AskError, MovedError, NoScriptError
 
 from distq.config import Settings
 from distq.errors import DistqError, RedisError, RedisRefused
+from distq.instances import Instances
 from distq.redisio import diagnosis, server_checks
 from distq.redisio.address import Address
 from distq.redisio.cluster import slot_of
@@ -307,12 +307,12 @@ def _ask(servers: Servers, server: Server, commands: Sequence[Sequence[Argument]
     raise redis.exceptions.ClusterDownError("CLUSTERDOWN its nodes send from one to another")
 
 
-_connections: "weakref.WeakSet[Connection]" = weakref.WeakSet()
+_connections = Instances[Connection]()
 
 
 def _after_fork_in_child() -> None:
     """Replace all locks: one that a thread of the parent held would never be released here."""
-    for connection in list(_connections):
+    for connection in _connections:
         connection._lock = threading.RLock()  # noqa: SLF001  # this module's own
         connection._servers = None  # noqa: SLF001  # the parent goes on using these connections
 

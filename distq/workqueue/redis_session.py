@@ -11,13 +11,13 @@ import atexit
 import logging
 import threading
 import time
-import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 
 from distq.errors import DistqError, RedisError, RedisUnavailable
 from distq.forks import begin_after_fork
+from distq.instances import Instances
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.sleeper import FollowUp, Sleeper
 from distq.wording import counted, duration
@@ -320,13 +320,13 @@ class RedisSession:
             _logger.warning("queue %s: not released yet: %s", self.store.name, error)
 
 
-_sessions: "weakref.WeakSet[RedisSession]" = weakref.WeakSet()
+_sessions = Instances[RedisSession]()
 
 
 def _close_all() -> None:
     """Release a process's claims at its normal end, so that no item waits for a session to lapse."""
     until = time.monotonic() + CLOSING_TIME
-    for session in list(_sessions):
+    for session in _sessions:
         try:
             if session.id and time.monotonic() > until:
                 raise RedisUnavailable("no time is left, since Redis did not answer.")

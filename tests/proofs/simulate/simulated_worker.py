@@ -83,7 +83,7 @@ class SimulatedWorker:
         self._clock = clock
         store = QueueStore(cast("Connection", line), "foos")
         self.session = RedisSession(store, TurnSettings(options, fleet_concurrency_per_flow=limit))
-        redis_session._sessions.discard(self.session)  # its end is no normal end of a process
+        redis_session._sessions._by_id.pop(id(self.session))  # its end is no normal end of a process
         self._heartbeat = HeartbeatInStep(self.session)
         self.session._heartbeat = self._heartbeat
         self._beat_at = clock.monotonic()
