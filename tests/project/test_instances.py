@@ -22,12 +22,11 @@ def test_instances_are_known_while_something_else_has_them() -> None:
 def test_instances_that_come_and_go_disturb_no_reader() -> None:
     """A thread may open a queue or a Client while another one ends all of them."""
     instances = Instances[Thing]()
-    things = [Thing(), Thing()]
-    later = Thing()
-    for thing in things:
-        instances.add(thing)
+    first, second, third = Thing(), Thing(), Thing()
+    instances.add(first)
+    instances.add(second)
     read = iter(instances)
-    first = next(read)
-    instances.add(later)
-    del things[1]
-    assert [first, *read] == things
+    assert next(read) is first
+    instances.add(third)
+    del second
+    assert [*read] == []
