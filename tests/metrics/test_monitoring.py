@@ -67,6 +67,10 @@ CASES: dict[str, tuple[dict[str, str], dict[str, str]]] = {
         {ERRORS: "0+6x200", RECONCILES % "error": "0+6x200", RECONCILES % "success": "0+4x200"},
         {ERRORS: "0+4x200", RECONCILES % "error": "0+4x200", RECONCILES % "success": "0+6x200"},
     ),
+    "DistqItemsFail": (
+        {'distq_failing{name="foos"}': "5x200", 'distq_dead{name="foos"}': "3x200"},
+        {'distq_failing{name="foos"}': "5x110 3x90", 'distq_dead{name="foos"}': "3x200"},
+    ),
     "DistqItemsDead": ({'distq_dead{name="foos"}': "3x200"}, {'distq_dead{name="foos"}': "0x200"}),
     "DistqItemsUnreadable": (
         {'distq_unreadable_items_total{name="foos"}': "0x100 1x100"},
