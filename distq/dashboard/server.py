@@ -3,8 +3,7 @@
 import logging
 import signal
 import socket
-from contextlib import suppress
-from typing import Any, NoReturn
+from typing import Any
 
 import waitress
 from waitress.channel import HTTPChannel
@@ -21,6 +20,9 @@ logger = logging.getLogger("distq.dashboard")
 
 MOST_CONNECTIONS = 500
 """Connections at a time; a browser has six. A connection that is closed to make room is reset."""
+
+_LOOK_EVERY = 1.0
+"""Seconds that the main thread waits at a time: a signal that another one received does not wake it."""
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
@@ -68,19 +70,20 @@ def serve(
     """
     policy = policy or AccessPolicy()
     server = create_server(inspector, policy, host=host, port=port)
+    connections = server._map  # noqa: SLF001 - as its run() does
     shown = f"[{host}]" if ":" in host else host
     received: list[int] = []
 
-    def stop(number: int, _frame: object) -> NoReturn:
+    def stop(number: int, _frame: object) -> None:  # an exception could get lost in a callback of the loop
         received.append(number)
-        raise SystemExit  # waitress's run() ends its threads and returns; a KeyboardInterrupt it swallows
+        server.pull_trigger()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        with suppress(SystemExit):
-            url = f"http://{shown}:{server.effective_port}{policy.url_prefix}/"
-            logger.info("%s  (%s)", url, policy)
-            server.run()
+        logger.info("http://%s:%s%s/  (%s)", shown, server.effective_port, policy.url_prefix, policy)
+        while not received:
+            server.asyncore.loop(_LOOK_EVERY, use_poll=True, map=connections, count=1)
+        server.task_dispatcher.shutdown()
     finally:
         for channel in list(server.active_channels.values()):  # which waitress leaves open
             channel.handle_close()

@@ -1,28 +1,17 @@
 """Signals that wait for the main thread."""
 
 import signal
-import weakref
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from distq.signals import next_signal, received_signals
-
-
-class Thing:
-    """An object that ends."""
-
-
-def ended_thing(callback: Callable[[Any], None]) -> None:
-    """Let Python call back in the middle of the main thread's code, where it would lose an exception."""
-    weakref.finalize(Thing(), callback, None)
+from tests.support.signalled import in_a_callback
 
 
 def test_a_signal_that_arrives_in_a_callback_is_not_lost() -> None:
     """The main thread takes it when it looks."""
     with received_signals() as signals:
-        ended_thing(lambda _: signal.raise_signal(signal.SIGINT))
+        in_a_callback(lambda: signal.raise_signal(signal.SIGINT))
         assert next_signal(signals) == signal.SIGINT
 
 

@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import logging
+import os
 import signal
 import socket
 import threading
@@ -13,7 +15,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from distq.dashboard import create_server
+from distq.dashboard import create_server, serve
 from distq.dashboard.server import MOST_CONNECTIONS
 from distq.errors import ConfigError
 from distq.inspector import Inspector
@@ -22,6 +24,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
 from tests.dashboard.conftest import HOSTILE_KEYS, NOWHERE, dashboard, dashboard_of
 from tests.dashboard.test_users import UNMATCHED_HASH, file_of
+from tests.support.signalled import in_a_callback
 from tests.support.slow_clients import slow_clients
 
 OFFLINE = Inspector(NOWHERE)
@@ -67,6 +70,26 @@ def test_sigterm_ends_a_server_well() -> None:
         with dashboard_of(NOWHERE) as (_, process):
             process.send_signal(number)
             assert process.wait(timeout=30) == status
+
+
+def test_a_signal_at_any_moment_ends_a_server(caplog: pytest.LogCaptureFixture) -> None:
+    """Also in a callback of Python, which prints the exception of a signal's handler and goes on."""
+
+    class Interrupted(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:  # noqa: ARG002 - the handler's signature
+            in_a_callback(lambda: signal.raise_signal(signal.SIGTERM))
+
+    log, handler = logging.getLogger("distq.dashboard"), Interrupted()
+    second = threading.Timer(5, os.kill, [os.getpid(), signal.SIGTERM])
+    caplog.set_level(logging.INFO, log.name)
+    log.addHandler(handler)
+    second.start()
+    try:
+        serve(OFFLINE, port=0)
+        assert second.is_alive()  # one was enough
+    finally:
+        second.cancel()
+        log.removeHandler(handler)
 
 
 @pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)

@@ -3,6 +3,7 @@
 import signal
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -30,3 +31,12 @@ def signalled(when: Callable[[], bool], handler: Callable[..., None]) -> Iterato
 def interrupt(*_: object) -> None:
     """Do what Ctrl-C does, as a handler."""
     raise KeyboardInterrupt
+
+
+class _Thing:
+    """An object that ends."""
+
+
+def in_a_callback(call: Callable[[], object]) -> None:
+    """Let Python call in the middle of this thread's code, where it would lose an exception."""
+    weakref.finalize(_Thing(), call)
