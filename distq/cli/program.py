@@ -31,6 +31,7 @@ from distq.cli.queues import queues
 from distq.cli.repair import add, delete, park, requeue
 from distq.cli.run import informer, run, worker
 from distq.cli.sandbox import sandbox
+from distq.cli.signals import raise_lost_ends
 from distq.cli.top import top
 from distq.errors import DistqError, LeaseLost, NoSlotLeft, Stalled, Unsettled
 
@@ -105,16 +106,18 @@ class CommandGroup(click.Group):
 def run_program() -> None:
     """Run the command line as a program, and end it after EXIT_TIME even if a thread hangs."""
     _open_standard_streams()
+    raise_lost_ends()
     try:
         main()
-    except SystemExit as end:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    except (SystemExit, KeyboardInterrupt) as end:  # such as a second Ctrl-C
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGALRM):
             signal.signal(number, signal.SIG_IGN)  # a second one is to end nothing that ends already
-        cut = threading.Timer(EXIT_TIME, os._exit, [end.code])
+        status = end.code if isinstance(end, SystemExit) else INTERRUPTED
+        cut = threading.Timer(EXIT_TIME, os._exit, [status])
         cut.daemon = True
         cut.start()
         _flush()  # a full pipe may hold it, until it is cut
-        raise
+        sys.exit(status)
 
 
 def _open_standard_streams() -> None:
