@@ -1,10 +1,11 @@
 """``python -m distq`` is ``distq``; this module also handles signals while the command is imported."""
 
 import contextlib
+import os
 import signal
 import sys
 
-from distq.beginning import importing, leave
+from distq.beginning import importing, leave, raise_lost_ends
 
 
 def run_program() -> None:
@@ -15,6 +16,7 @@ def run_program() -> None:
     the first process of a container would ignore the signal; a handler's exception could get lost in an
     imported module. SIGHUP has the same effect, except under nohup.
     """
+    raise_lost_ends()
     serves = sys.argv[1:2] in (["run"], ["informer"], ["worker"])
     if serves:
         signal.signal(signal.SIGTERM, leave)
@@ -27,7 +29,7 @@ def run_program() -> None:
             if serves:
                 _import_for_serving(elects=sys.argv[1] != "worker")
     except KeyboardInterrupt:
-        sys.exit(130)
+        os._exit(130)  # at once: a second one would end it by the signal
     run_program()
 
 

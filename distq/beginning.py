@@ -2,8 +2,17 @@
 
 import gc
 import os
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+_SOON = 0.01
+"""Seconds after which a destructor or callback has ended, most likely."""
+
+
+class Leaving(SystemExit):
+    """A signal ends the command."""
 
 
 @contextmanager
@@ -23,3 +32,28 @@ def importing() -> Iterator[None]:
 def leave(*_: object) -> None:
     """End at once with status 0: nothing has begun."""
     os._exit(0)
+
+
+def raise_lost_ends() -> None:
+    """Let Ctrl-C and Leaving end the program also where Python loses their exceptions.
+
+    It prints one that reaches a destructor, or the callback of a weak reference, and goes on.
+    """
+    report = sys.unraisablehook
+
+    def raise_again(lost: "sys.UnraisableHookArgs") -> None:
+        if not isinstance(lost.exc_value, KeyboardInterrupt | Leaving):
+            report(lost)
+            return
+        code = lost.exc_value.code if isinstance(lost.exc_value, Leaving) else None
+
+        def interrupt(*_: object) -> None:
+            if code is None:
+                signal.raise_signal(signal.SIGINT)  # which a Manager may take by now
+            else:
+                raise Leaving(code)
+
+        signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, _SOON)
+
+    sys.unraisablehook = raise_again

@@ -31,7 +31,6 @@ from distq.cli.queues import queues
 from distq.cli.repair import add, delete, park, requeue
 from distq.cli.run import informer, run, worker
 from distq.cli.sandbox import sandbox
-from distq.cli.signals import raise_lost_ends
 from distq.cli.top import top
 from distq.errors import DistqError, LeaseLost, NoSlotLeft, Stalled, Unsettled
 
@@ -106,7 +105,6 @@ class CommandGroup(click.Group):
 def run_program() -> None:
     """Run the command line as a program, and end it after EXIT_TIME even if a thread hangs."""
     _open_standard_streams()
-    raise_lost_ends()
     try:
         main()
     except (SystemExit, KeyboardInterrupt) as end:  # such as a second Ctrl-C

@@ -3,23 +3,15 @@
 import os
 import signal
 import subprocess
-import sys
 import threading
 from types import FrameType
-from typing import NoReturn
 
+from distq.beginning import Leaving
 from distq.cli.output import lead_nowhere
 
 HUNG_UP = 128 + signal.SIGHUP
 _LONGEST_SLEEP = 1.0
 """Seconds that the main thread waits at a time: a signal that another one received does not wake it."""
-
-_SOON = 0.01
-"""Seconds after which a destructor or callback has ended, most likely."""
-
-
-class _Left(SystemExit):
-    """A signal ends the command."""
 
 
 def leave_on_signals(status: int = 128 + signal.SIGTERM) -> None:
@@ -34,7 +26,7 @@ def leave_on_signals(status: int = 128 + signal.SIGTERM) -> None:
             signal.signal(ending, _heed_not)  # of one that came already and is ignored Python prints an error
         if number == signal.SIGHUP:
             lead_nowhere(*terminals)
-        raise _Left(status if number == signal.SIGTERM else HUNG_UP)
+        raise Leaving(status if number == signal.SIGTERM else HUNG_UP)
 
     signal.signal(signal.SIGTERM, leave)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
@@ -43,28 +35,6 @@ def leave_on_signals(status: int = 128 + signal.SIGTERM) -> None:
 
 def _heed_not(*_: object) -> None:
     pass
-
-
-def raise_lost_ends() -> None:
-    """Let Ctrl-C and ``leave_on_signals`` end the command also where Python loses their exceptions.
-
-    It prints one that reaches a destructor, or the callback of a weak reference, and goes on.
-    """
-    report = sys.unraisablehook
-
-    def raise_again(lost: "sys.UnraisableHookArgs") -> None:
-        if not isinstance(lost.exc_value, KeyboardInterrupt | _Left):
-            report(lost)
-            return
-        end = type(lost.exc_value)(*lost.exc_value.args)  # without the frames of the first
-
-        def interrupt(*_: object) -> NoReturn:
-            raise end
-
-        signal.signal(signal.SIGALRM, interrupt)
-        signal.setitimer(signal.ITIMER_REAL, _SOON)
-
-    sys.unraisablehook = raise_again
 
 
 def status_of(child: "subprocess.Popen[bytes]") -> int:

@@ -12,6 +12,7 @@ from tests.support.signalled import in_a_callback
 
 LASTING = """
 import os, signal, sys, time
+from distq.__main__ import run_program
 from distq.cli import program
 from distq.cli.signals import leave_on_signals
 from tests.support.signalled import in_a_callback
@@ -23,7 +24,7 @@ def last():
     time.sleep(30)
 
 sys.argv[1:] = ["last"]
-program.run_program()
+run_program()
 """
 """A program with one command more, which does something and lasts."""
 
@@ -70,6 +71,19 @@ def end_of(what: str) -> tuple[int, str]:
 def test_a_signal_that_arrives_in_a_callback_ends_a_command(number: str, status: int) -> None:
     """Python prints the exception of its handler there, and goes on."""
     assert end_of(f"in_a_callback(lambda: signal.raise_signal(signal.{number}))") == (status, "")
+
+
+def test_a_ctrl_c_in_a_callback_is_for_the_handler_that_follows() -> None:
+    """As where a Manager has begun meanwhile: it drains."""
+    lost = """
+def lose():
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, lambda *_: os._exit(7))
+in_a_callback(lose)
+"""
+    assert end_of(lost) == (7, "")
 
 
 def test_two_signals_at_once_end_a_command_quietly() -> None:
