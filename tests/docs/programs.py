@@ -24,8 +24,11 @@ from distq.errors import Conflict, TooManyRequests
 from distq.inspector import Inspector
 from tests.docs.pages import ROOT
 from tests.docs.reader import TIMEOUT, Reader, line_of, runs
+from tests.support import signalled_thread
 from tests.support.eventually import eventually
 from tests.support.samples import custom_resource
+
+_SIGNALLED_THREAD = ("env", f"PYTHONPATH={ROOT}", *signalled_thread.COMMAND)
 
 WITHOUT_SERVERS = ("test_leading.py", "test_pods.py", "test_thumbs.py", "test_worker.py")
 """Tests that need neither Redis nor a cluster."""
@@ -185,12 +188,12 @@ def the_cache_fills(text: str, reader: Reader) -> None:
     for other in reader.sandbox.client.list("v1/Pod"):  # of blocks that this process ran before
         reader.sandbox.client.delete("v1/Pod", key_of(other), grace_period=0)
     reader.sandbox.client.create(pod)
-    with reader.started(sys.executable, "pods.py") as informer:
+    with reader.started(*_SIGNALLED_THREAD, "pods") as informer:
         printed = line_of(informer) + line_of(informer)  # by two threads, whose letters may mix
         assert sorted(printed) == sorted("new: web\non node-1: ['web']\n"), printed
         reader.sandbox.client.delete("v1/Pod", "default/web", grace_period=0)
         assert line_of(informer) == "gone: web\n"
-        informer.send_signal(signal.SIGINT)
+        informer.send_signal(signal.SIGUSR1)
         assert informer.communicate(timeout=TIMEOUT)[0] == ""
         assert informer.returncode == 0
 
@@ -503,14 +506,15 @@ def client_gos_own_calls_work(text: str, reader: Reader) -> None:
 
 
 @runs("# drain.py")
-def the_loop_ends_by_sigterm(text: str, reader: Reader) -> None:
-    """Let it sync one key, and end it."""
-    with reader.started(sys.executable, "drain.py") as loop:
-        reader.run("distq", "add", "foos", "default/drained")
-        assert line_of(loop).startswith("syncing ")
-        loop.terminate()
-        loop.communicate(timeout=TIMEOUT)
-        assert loop.returncode == 0
+def the_loop_ends_by_a_signal(text: str, reader: Reader) -> None:
+    """Let it sync one key, and end it, by Ctrl-C and by a SIGTERM that another thread receives."""
+    for key, number in (("default/first", signal.SIGINT), ("default/second", signal.SIGUSR1)):
+        with reader.started(*_SIGNALLED_THREAD, "drain") as loop:
+            reader.run("distq", "add", "foos", key)
+            assert line_of(loop).startswith("syncing ")
+            loop.send_signal(number)
+            loop.communicate(timeout=TIMEOUT)
+            assert loop.returncode == 0
 
 
 @runs("# test_changes.py", "# test_failures.py")
