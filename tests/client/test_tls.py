@@ -1,7 +1,6 @@
 """Certificates and proxies: what a kubeconfig or the environment puts between a client and its cluster."""
 
 import base64
-import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from distq.client import Client
 from distq.errors import ApiError
 from tests.client.tls_server import Echo, Proxy, data_of, make_certificate, port_of, serving, tls_of
 from tests.support.api_servers import write_kubeconfig
+from tests.support.ports import free_port
 
 TOKEN = {"token": "t"}
 VARIABLES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY")
@@ -162,8 +162,7 @@ def test_a_proxy_gets_the_whole_url_where_there_is_no_tls(folder: Path, proxy: s
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_proxy_that_cannot_be_reached_is_named(folder: Path, proxy: str, scheme: str) -> None:
     """The API server did not refuse the connection."""
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        absent = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    absent = f"http://127.0.0.1:{free_port()}"
     client = client_of(folder, f"{scheme}://api.example.com:8001", {"proxy-url": absent})
     require_proxy(client, absent)
     with pytest.raises(

@@ -24,6 +24,7 @@ from distq.workqueue import ItemExponentialFailureRateLimiter
 from tests.docs.pages import ROOT
 from tests.docs.reader import TIMEOUT, Reader, runs
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 
 SHOWN_PID, SHOWN_HOST = "3638", "vm"
 EXACT = {"queues", "items", "park"}
@@ -174,8 +175,7 @@ def the_queue_of_the_layout(reader: Reader) -> Iterator[Queue]:
 @runs("$ curl")
 def the_probe_answers(text: str, reader: Reader) -> None:
     """Start a worker with an address, and ask it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     line, _, output = text.partition("\n")
     page = line.partition(":8080")[2]
 

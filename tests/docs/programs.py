@@ -7,7 +7,6 @@ import os
 import re
 import runpy
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -26,6 +25,7 @@ from tests.docs.pages import ROOT
 from tests.docs.reader import TIMEOUT, Reader, line_of, runs
 from tests.support import signalled_thread
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from tests.support.samples import custom_resource
 
 _SIGNALLED_THREAD = ("env", f"PYTHONPATH={ROOT}", *signalled_thread.COMMAND)
@@ -453,8 +453,7 @@ def the_coroutine_reads_its_cache_and_adds(text: str, reader: Reader) -> None:
 @runs("# inventory.py")
 def the_manager_runs_its_runnables(text: str, reader: Reader) -> None:
     """Let ``distq run inventory`` count the Foos, and serve that with the program's check; end it."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
 
     def get(path: str) -> str:
         with contextlib.suppress(OSError), urllib.request.urlopen(f"http://{address}{path}") as answer:

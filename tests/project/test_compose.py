@@ -2,7 +2,6 @@
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +22,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from tests import ROOT
 from tests.support.api_servers import ApiServer
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from tests.support.samples import wait_until_served
 from workers.sample_controller import FOO
 
@@ -108,8 +108,7 @@ def test_health_checks_show_whether_a_process_works(
     client.apply(yaml.safe_load((ROOT / "workers" / "sample-controller-crd.yaml").read_text()))
     wait_until_served(client, FOO)
     service = SERVICES[name]
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = str(free.getsockname()[1])
+    port = str(free_port())
     how, program, *arguments = service["healthcheck"]["test"]
     assert (how, program) == ("CMD", "python")
     look = [sys.executable, *(word.replace("8080", port) for word in arguments)]

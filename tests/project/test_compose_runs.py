@@ -21,9 +21,9 @@ import yaml
 from distq.client import Client
 from distq.inspector import Inspector
 from tests import ROOT
-from tests.project.test_image import free_ports
 from tests.support.eventually import eventually
 from tests.support.parts import missing
+from tests.support.ports import free_port
 
 PROJECT = f"distq-tests-{os.getpid()}"
 """Of this run alone: the engine's DNS server keeps the names and addresses of a run that was killed."""
@@ -51,7 +51,7 @@ class Fleet:
     """The services of the compose file; ``ports`` are those of this machine, by those that it names."""
 
     def __init__(self, folder: Path) -> None:
-        self.ports = dict(zip(PORTS, map(str, free_ports(len(PORTS))), strict=True))
+        self.ports = {port: str(free_port()) for port in PORTS}
         text = (ROOT / "docker-compose.yml").read_text().replace("./deploy/", f"{ROOT}/deploy/")
         text = text.replace("${REDIS_PORT:-6379}", "6379")
         for named, port in self.ports.items():

@@ -7,10 +7,9 @@ registry. Its programs run in its file system without an engine, since not every
 import os
 import shlex
 import shutil
-import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from tests import ROOT
 from tests.support.api_servers import write_kubeconfig
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 
 IMAGE = "distq"
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
@@ -39,7 +39,7 @@ class Image:
         self._root = root
         self.kubeconfig = kubeconfig
         self._redis_url = redis_url
-        self.ports = dict(zip(("8001", "8080", "9181"), map(str, free_ports(3)), strict=True))
+        self.ports = dict(zip(("8001", "8080", "9181"), (str(free_port()) for _ in range(3)), strict=True))
 
     def command(self, words: Sequence[str], settings: Mapping[str, str]) -> list[str]:
         """Return what runs a command as an engine would: as user 1000, with the image's variables."""
@@ -58,13 +58,6 @@ class Image:
         for inside, outside in {**self.ports, "/kubeconfig": SOME_FILE, "/users": OTHER_FILE}.items():
             word = word.replace(inside, outside)
         return word
-
-
-def free_ports(number: int) -> list[int]:
-    """Return free ports of the loopback address."""
-    with ExitStack() as stack:
-        held = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
-        return [each.getsockname()[1] for each in held]
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from distq.redisio.error_mapping import typed_error
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.redis_url import RedisUrl
 from distq.testing.embedded_valkey import EmbeddedValkey
+from tests.support.ports import free_port
 from tests.support.tcp_proxy import TcpProxy
 
 StartServer = Callable[..., EmbeddedValkey]
@@ -35,6 +36,7 @@ def start_server(redis_server: EmbeddedValkey) -> Iterator[StartServer]:
     started: list[EmbeddedValkey] = []
 
     def start(*options: str, port: int = 0) -> EmbeddedValkey:
+        port = port or free_port()  # it stays the server's while it is away
         started.append(EmbeddedValkey(server=redis_server._server, options=options, port=port).start())
         return started[-1]
 

@@ -1,9 +1,6 @@
 """The rules of every script: its inputs, its keys, all or nothing, once or twice."""
 
-import contextlib
-import random
 import re
-import socket
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -20,6 +17,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.redisio import lua_names
 from tests.support.eventually import eventually
 from tests.support.populated import NAMES, SECOND, Populated, key
+from tests.support.ports import free_port
 from tests.workqueue.machine import QueueMachine, run
 
 SCRIPTS = [
@@ -164,7 +162,7 @@ def test_a_wrong_input_is_no_call(connection: Connection) -> None:
 def cluster(redis_server: EmbeddedValkey) -> Iterator[Connection]:
     """Start a cluster of one node."""
     options = ("--cluster-enabled", "yes")
-    with EmbeddedValkey(server=redis_server._server, options=options, port=_low_port()) as server:
+    with EmbeddedValkey(server=redis_server._server, options=options, port=free_port()) as server:
         with redis.Redis.from_url(server.url) as admin:
             for first in range(0, 16384, 4096):
                 admin.execute_command("CLUSTER", "ADDSLOTS", *range(first, first + 4096))
@@ -172,19 +170,6 @@ def cluster(redis_server: EmbeddedValkey) -> Iterator[Connection]:
         connection = Connection(server.url)
         yield connection
         connection.close()
-
-
-def _low_port() -> int:
-    """Return a port that is free as the one 10,000 above is, which a cluster wants as well.
-
-    Both are below those that the system gives to others at any moment.
-    """
-    while True:
-        port = random.randrange(10_000, 22_000)
-        with socket.socket() as probe, socket.socket() as other, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            other.bind(("127.0.0.1", port + 10_000))
-            return port
 
 
 @pytest.mark.conformance("RD-15")

@@ -19,6 +19,7 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.queue import Queue
 from tests.redisio.test_connection import StartServer, start_server  # noqa: F401 - a fixture
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 from tests.support.tcp_proxy import TcpProxy
 
 
@@ -62,8 +63,7 @@ def sentinel(redis_server: EmbeddedValkey, tmp_path: Path) -> Iterator[EmbeddedV
     settings.write_text(f"sentinel monitor foos 127.0.0.1 {redis_server.port} 1\n")
     server = redis_server._server
     assert server is not None
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [str(server), str(settings), "--sentinel", "--port", str(port), "--dir", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     eventually(lambda: answers(port))

@@ -10,6 +10,7 @@ from distq.redisio.connection import Connection
 from distq.redisio.sleeper import FollowUp, Sleeper
 from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.support.eventually import eventually
+from tests.support.ports import free_port
 
 WAKE = "distq:{foos}:wake"
 LONG, SOON = 60.0, 10.0
@@ -112,7 +113,7 @@ def test_a_sleeper_that_does_not_listen_leaves_tokens_to_others(
 
 def test_a_server_that_dies_meanwhile_does_not_hold_the_sleeper(redis_server: EmbeddedValkey) -> None:
     """It wakes within about a second, so that the next turn fails at its caller; and sleeps again later."""
-    server = EmbeddedValkey(server=redis_server._server).start()
+    server = EmbeddedValkey(server=redis_server._server, port=free_port()).start()
     connection = Connection(server.url)
     sleeper = Sleeper(connection, WAKE)
     sleeping = threading.Thread(target=_slept, args=(sleeper, LONG))

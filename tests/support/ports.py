@@ -2,17 +2,36 @@
 
 import secrets
 import socket
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from itertools import cycle
+
+FIRST, BLOCKS, SIZE = 11000, 100, 110
+"""Blocks of ports that systems do not give away, and neither those 10,000 above, which clusters use."""
 
 
 def free_port() -> int:
-    """Return a port that systems do not give away, free like the one 10,000 above, a cluster's bus.
+    """Return a port that no other program gets while its server is away, and this process not soon again.
 
-    So no other program gets it while its server is away.
+    It is free like the one 10,000 above, which a node of a cluster wants as well.
     """
-    while True:
-        port = 11000 + secrets.randbelow(11000)
-        if _is_free(port) and _is_free(port + 10000):
-            return port
+    return next(port for port in _own_ports() if _is_free(port) and _is_free(port + 10000))
+
+
+@cache
+def _own_ports() -> Iterator[int]:
+    """Return the ports of a block that is this process's, over and over.
+
+    Another process of tests, too, might choose a port between its choice here and its use.
+    """
+    first = secrets.randbelow(BLOCKS)
+    for number in range(first, first + BLOCKS):
+        claim = FIRST + SIZE * (number % BLOCKS)
+        with suppress(OSError):  # another process has it
+            socket.create_server(("127.0.0.1", claim)).detach()  # until this process ends
+            return cycle(range(claim + 1, claim + SIZE))
+    raise RuntimeError("all ports of tests are taken")
 
 
 def _is_free(port: int) -> bool:

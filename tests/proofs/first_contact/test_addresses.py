@@ -16,6 +16,7 @@ from distq.redisio.connection import Connection
 from distq.redisio.redis_url import SCHEMES
 from distq.testing.embedded_valkey import EmbeddedValkey
 from tests.support.parts import program
+from tests.support.ports import free_port
 from tests.support.redis_servers import server_of
 
 pytestmark = pytest.mark.first_contact(14)
@@ -44,9 +45,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def tls_server(certificate: Path) -> Iterator[EmbeddedValkey]:
     """Run a Redis that takes nothing but TLS, whose ``port`` is that one."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     options = [
         *("--tls-port", str(port), "--tls-auth-clients", "no", "--tls-cert-file", str(certificate)),
         *("--tls-key-file", str(certificate.with_name("key.pem")), "--tls-ca-cert-file", str(certificate)),
