@@ -61,9 +61,11 @@ class Process:
     def stop(self) -> str:
         """End it as Kubernetes does, and return what it said."""
         self.process.send_signal(signal.SIGTERM)
-        _, rest = self.process.communicate(timeout=30)
-        assert self.process.returncode == 0, self.said + rest
-        return self.said + rest
+        assert self.process.stderr is not None
+        # communicate() does not have what was read with the lines before
+        self.said += self.process.stderr.read()
+        assert self.process.wait(30) == 0, self.said
+        return self.said
 
 
 Start = Callable[..., Process]

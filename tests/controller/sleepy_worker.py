@@ -1,6 +1,7 @@
 """A worker for tests to send signals to: each reconcile takes as many seconds as its key says.
 
-A key that names a signal sends it to the thread that reconciles it, not to the main one.
+A key that names a signal sends it to the thread that reconciles it, not to the main one; ``told`` waits for a
+line on stdin.
 """
 
 import logging
@@ -15,7 +16,9 @@ from distq import Controller, Manager, Queue, Request
 def reconcile(request: Request) -> None:
     """Sleep, unnoticed by ``cancelled``."""
     _say(f"started {request.key}")
-    if request.key.startswith("SIG"):
+    if request.key == "told":
+        sys.stdin.readline()
+    elif request.key.startswith("SIG"):
         signal.pthread_kill(threading.get_ident(), signal.Signals[request.key])
     else:
         time.sleep(float(request.key))

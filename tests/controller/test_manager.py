@@ -501,6 +501,7 @@ class TestSignals:
             }
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.controller.sleepy_worker"],
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
                 env=environment,
@@ -520,12 +521,12 @@ class TestSignals:
         self, start: Callable[..., Any], connection: Connection, number: signal.Signals
     ) -> None:
         """Exit status 0; the item in progress is done, the others wait for the next worker."""
-        process = start("0.5", "0.6", "0.7", grace=10)
+        process = start("told", "0.6", "0.7", grace=60)
         process.send_signal(number)
-        output, _ = process.communicate(timeout=20)
+        assert f"{number.name}: no new work; 1 in progress\n" in process.stdout
+        output, _ = process.communicate("\n", timeout=60)
         assert process.returncode == 0
-        assert f"{number.name}: no new work; 1 in progress" in output
-        assert "finished 0.5" in output
+        assert "finished told" in output
         assert "started 0.6" not in output
         assert left_over(connection, "foos") == {"ready": 2}
 
@@ -559,8 +560,8 @@ class TestSignals:
     ) -> None:
         """Another thread may receive it, or it comes just before the main one falls asleep."""
         process = start("SIGTERM", grace=10)
-        output, _ = process.communicate(timeout=20)
-        assert process.returncode == 0
+        output = process.stdout.read()  # communicate() does not have what was read with the first line
+        assert process.wait(20) == 0
         assert "SIGTERM: no new work" in output
         assert left_over(connection, "foos") == {}
 
@@ -580,10 +581,11 @@ class TestSignals:
         self, start: Callable[..., Any], connection: Connection
     ) -> None:
         """SIGINT ends as gracefully; the caller sees KeyboardInterrupt."""
-        process = start("0.5", grace=10)
+        process = start("told", grace=60)
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=20)
-        assert "finished 0.5" in output
+        assert "SIGINT: no new work; 1 in progress\n" in process.stdout
+        output, _ = process.communicate("\n", timeout=60)
+        assert "finished told" in output
         assert process.returncode == -signal.SIGINT
         assert left_over(connection, "foos") == {}
 
