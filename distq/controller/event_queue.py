@@ -1,10 +1,12 @@
 """The messages for which a Manager's main thread waits: signals, failures, ends of its calls."""
 
+import math
 import os
 import queue
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Literal
@@ -13,6 +15,9 @@ from distq.beginning import leave
 
 Message = signal.Signals | BaseException | Literal["stop", "called", "late"]
 
+ONE_REQUEST = 0.5
+"""Seconds within which a second signal is the first one's twin: ``timeout`` of coreutils sends two."""
+
 _LONGEST_SLEEP = 1.0
 """Seconds that the main thread waits at a time."""
 
@@ -20,8 +25,10 @@ _LONGEST_SLEEP = 1.0
 class EventQueue:
     """Messages to one thread; any other, and a signal in the middle of anything, may put one."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
+        self._now = clock
+        self._received_at = -math.inf
 
     def put(self, message: Message) -> None:
         """Leave a message; it is taken in the order in which they came."""
@@ -45,13 +52,19 @@ class EventQueue:
 
     @contextmanager
     def receiving_signals(self) -> Iterator[None]:
-        """Take SIGTERM, SIGINT, and the end of a terminal as messages, if this is the main thread."""
+        """Take SIGTERM, SIGINT, and the end of a terminal as messages, if this is the main thread.
+
+        Twins are one message, by when they came: on a busy machine the thread takes the second much later.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
-            self.put(signal.Signals(number))
+            now = self._now()
+            if now >= self._received_at + ONE_REQUEST:
+                self._received_at = now
+                self.put(signal.Signals(number))
 
         numbers = [signal.SIGTERM, signal.SIGINT]
         # else nohup, or a program with a use for it

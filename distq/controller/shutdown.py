@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from distq.controller.event_queue import ONE_REQUEST
 from distq.controller.runnables import Runnables
 from distq.controller.worker.dispatcher import Dispatcher
 
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 
 CLOSING_TIME = 1.4
 """Seconds for cancelled reconciles to clean up, to settle, to release, to close sessions."""
-
-ONE_REQUEST = 0.5
-"""Seconds within which a second signal is the first one's twin: ``timeout`` of coreutils sends two."""
 
 
 class Shutdown:
@@ -72,7 +70,7 @@ class Shutdown:
             dispatcher.shut_down(grace)
 
     def end_grace_period(self) -> bool:
-        """End the grace period; return False for the twin of the signal that began the shutdown."""
+        """End the grace period; return False for a signal that came with what began the shutdown."""
         if self.took < ONE_REQUEST:
             return False
         self.begin(0.0)

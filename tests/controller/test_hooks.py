@@ -12,10 +12,10 @@ import pytest
 
 from distq.config import Settings
 from distq.controller.controller import Controller
-from distq.controller.event_queue import EventQueue
+from distq.controller.event_queue import ONE_REQUEST, EventQueue
 from distq.controller.hooks import LEAST_STOP_TIME, Hook, Hooks
 from distq.controller.manager import Manager
-from distq.controller.shutdown import CLOSING_TIME, ONE_REQUEST, Shutdown
+from distq.controller.shutdown import CLOSING_TIME, Shutdown
 from distq.controller.worker.event_loop import CLEAN_UP_TIME, CLOSE_TIME, EventLoop
 from distq.errors import ConfigError, NotFound
 from distq.workqueue.interface import Request

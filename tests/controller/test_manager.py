@@ -17,9 +17,8 @@ import pytest
 from distq.client.client import Client
 from distq.config import Settings
 from distq.controller.controller import Controller
-from distq.controller.event_queue import EventQueue
+from distq.controller.event_queue import ONE_REQUEST, EventQueue
 from distq.controller.manager import Manager, _raise_first
-from distq.controller.shutdown import ONE_REQUEST
 from distq.controller.watches import Every, For, Owns, Watch
 from distq.errors import ApiError, ConfigError, LeaseLost, NotFound, QueueTaken, RedisUnavailable
 from distq.inspector import Inspector
@@ -481,6 +480,16 @@ def test_nohup_is_heeded() -> None:
                 assert signal.getsignal(signal.SIGHUP) is handler
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_two_signals_in_one_breath_are_one_however_late_they_are_taken() -> None:
+    """A main thread that gets no processor for a while must not take the second for impatience."""
+    now = [100.0]
+    event_queue = EventQueue(clock=lambda: now[0])
+    with event_queue.receiving_signals():
+        for now[0] in (100.0, 100.4, 100.6):
+            signal.raise_signal(signal.SIGTERM)
+    assert [event_queue.next_within(0) for _ in range(3)] == [signal.SIGTERM, signal.SIGTERM, None]
 
 
 class TestSignals:

@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from distq.controller.shutdown import ONE_REQUEST, Shutdown
+from distq.controller.event_queue import ONE_REQUEST
+from distq.controller.shutdown import Shutdown
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
