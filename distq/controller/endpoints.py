@@ -92,6 +92,8 @@ class Endpoints:
         """Stop answering."""
         if self._thread.is_alive():
             self._server.shutdown()
+            with suppress(OSError):  # it ends the copy of a child that was just forked, too, where that works
+                self._server.socket.shutdown(socket.SHUT_RDWR)
         self._server.server_close()
 
     @property

@@ -80,15 +80,38 @@ with serving("127.0.0.1:{free_port()}", pages) as endpoints:
 
 
 def test_the_child_of_a_fork_does_not_keep_the_address() -> None:
-    """The next process, or Manager, may listen there while the child lives, as a pool's worker does."""
+    """A process that was killed can start again there while the child lives, as a pool's worker does."""
     run_forking(f"""
 import os, signal
 from distq.controller.endpoints import ManagerPages, serving
 address, pages = "127.0.0.1:{free_port()}", ManagerPages(list, list, None)
+reading, writing = os.pipe()
+parent = os.fork()
+if parent == 0:
+    with serving(address, pages):
+        if os.fork() == 0:
+            os.write(writing, b"%d" % os.getpid())
+        signal.pause()
+child = int(os.read(reading, 100))
+os.kill(parent, signal.SIGKILL)
+os.waitpid(parent, 0)
+try:
+    with serving(address, pages):
+        pass
+finally:
+    os.kill(child, signal.SIGKILL)
+""")
+
+
+def test_an_end_frees_the_address_though_a_child_has_not_yet_closed_it() -> None:
+    """A child that was just forked may get no processor until the next Manager, or process, listens there."""
+    run_forking(f"""
+import os, signal
+os.register_at_fork(after_in_child=signal.pause)  # before distq's own
+from distq.controller.endpoints import ManagerPages, serving
+address, pages = "127.0.0.1:{free_port()}", ManagerPages(list, list, None)
 with serving(address, pages):
     child = os.fork()
-    if child == 0:
-        signal.pause()
 try:
     with serving(address, pages):
         pass
