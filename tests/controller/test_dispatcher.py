@@ -386,7 +386,7 @@ def test_a_failed_reconcile_is_one_line(connection: Connection, caplog: pytest.L
         eventually(lambda: not left_over(connection, "foos"))
     lines = [record.getMessage() for record in caplog.records if "default/web" in record.getMessage()]
     assert len(lines) == 1
-    line = r"foos default/web attempt 1 failed: OSError: slow down; next in \d+ ms"
+    line = r"foos default/web attempt 1 failed: OSError: slow down; next in \d\S* (ms|µs)"
     assert re.fullmatch(line, lines[0])
 
 

@@ -31,6 +31,7 @@ from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request, Result, Settlement, Success, Turn
 from distq.workqueue.queue import Queue
+from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from tests import ROOT
 from tests.controller.leading import Scene
 from tests.controller.test_manager import managing
@@ -161,7 +162,9 @@ def test_a_timeout_is_an_error(connection: Connection, recorded: RecordedSpans) 
 @on_one_redis
 def test_a_lost_claim_is_cancelled(connection: Connection, recorded: RecordedSpans) -> None:
     """A reconcile whose request max_hold took meanwhile is recorded when it returns, in its thread."""
-    queue = Queue("foos", connection)
+    # the other slot is not to run a retry, which might end first
+    no_retry = ItemExponentialFailureRateLimiter(base_delay=1000.0)
+    queue = Queue("foos", connection, rate_limiter=no_retry)
     queue.add("a")
     go_on = threading.Event()
 
