@@ -21,6 +21,7 @@ class CommandLine:
     def __init__(self, folder: Path, settings: Mapping[str, str], program: ImportedProgram) -> None:
         self.folder = folder
         self._program = program
+        self._started: list[subprocess.Popen[str]] = []
         self.environment = {**environment(), "HOME": str(folder), **settings}
 
     def __call__(self, *arguments: str, **settings: str) -> "subprocess.CompletedProcess[str]":
@@ -39,8 +40,8 @@ class CommandLine:
         )
 
     def start(self, *arguments: str, **settings: str) -> "subprocess.Popen[str]":
-        """Start it and return; the caller ends it."""
-        return subprocess.Popen(
+        """Start it and return; the caller ends it, or else the end of the test does."""
+        process = subprocess.Popen(
             [sys.executable, "-m", "distq", *arguments],
             cwd=self.folder,
             env={**self.environment, **settings},
@@ -49,6 +50,14 @@ class CommandLine:
             stderr=subprocess.PIPE,
             text=True,
         )
+        self._started.append(process)
+        return process
+
+    def end(self) -> None:
+        """Kill what a failed test has left, and close its pipes: else a later test would fail for them."""
+        for process in self._started:
+            with process:
+                process.kill()
 
     def module(self, name: str, source: str) -> None:
         """Write a Python module into the working directory."""
@@ -83,6 +92,8 @@ def imported_program() -> Iterator[ImportedProgram]:
 @pytest.fixture
 def distq(
     tmp_path: Path, valkey: EmbeddedValkey, redis: Connection, imported_program: ImportedProgram
-) -> CommandLine:
+) -> Iterator[CommandLine]:
     """Give the command line, with its Redis in the environment."""
-    return CommandLine(tmp_path, {"DISTQ_REDIS_URL": valkey.url}, imported_program)
+    command_line = CommandLine(tmp_path, {"DISTQ_REDIS_URL": valkey.url}, imported_program)
+    yield command_line
+    command_line.end()
