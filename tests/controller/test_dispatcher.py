@@ -240,8 +240,8 @@ def test_quick_handlers_go_on_while_a_turn_is_made(
     monkeypatch.setattr(queue, "turn", slow_turn)
     queue.add(*(f"default/{number}" for number in range(6000)))
     with running(Controller(queue, handler(kind, lambda request: done.append(request.key)))):
-        eventually(lambda: not left_over(connection, "foos"))
-    assert sum(went_on) >= 3, "most turns are such, but on a busy machine some find all items done"
+        # on a busy machine, which claims little ahead, only some turns are such, and all would take minutes
+        eventually(lambda: sum(went_on) >= 3)
 
 
 @KINDS
