@@ -3,7 +3,7 @@
 import contextlib
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -566,12 +566,18 @@ def test_a_reason_is_one_printable_line(connection: Connection, inspector: Inspe
     assert inspector.park("foos", "a", reason="ä" * 128) == 1
 
 
+@pytest.fixture
+def handles(connection: Connection, workers: int) -> Iterator[list[Queue]]:
+    """Give handles of so many workers; their heartbeats end also where the test fails."""
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(contextlib.closing(_queue(connection))) for _ in range(workers)]
+
+
 @pytest.mark.parametrize(("workers", "priorities"), [(3, 1), (3, 30), (200, 1), (200, 30)])
 def test_reads_cost_the_same_round_trips_for_any_queue(
-    redis_server: EmbeddedValkey, connection: Connection, workers: int, priorities: int
+    redis_server: EmbeddedValkey, connection: Connection, handles: list[Queue], workers: int, priorities: int
 ) -> None:
     """With any workers, priorities and queues: large answers come together with small ones."""
-    handles = [_queue(connection) for _ in range(workers)]
     handles[0].add(*(f"held-{n}" for n in range(workers)))
     for handle in handles:
         handle.turn([], 1)
@@ -596,8 +602,6 @@ def test_reads_cost_the_same_round_trips_for_any_queue(
         read()
         assert counting.round_trips == round_trips
     counting.close()
-    for handle in handles:
-        handle.close()
 
 
 def test_a_user_with_rights_to_read_alone_may_inspect(
