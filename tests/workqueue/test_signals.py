@@ -142,7 +142,7 @@ def test_no_number_is_left_for_hiredis_to_pack(
     for _ in range(2):
         queue.settle(queue.get(30))
     with pytest.raises(Empty):
-        queue.get(0.01)
+        queue.get(0.5)  # longer than its turn takes, so that it sleeps
     queue.close()
     assert "BLPOP" in packed
     assert [part for part in packed if not isinstance(part, str | bytes)] == []
