@@ -13,7 +13,7 @@ from distq.redisio.queue_store import QueueStore
 from distq.workqueue.gauges import QueueGauges
 from distq.workqueue.interface import Request, Settlement, Success
 from distq.workqueue.queue import Queue
-from tests.workqueue.conftest import ServerTime, beat
+from tests.workqueue.conftest import ServerTime, beat, end_heartbeat
 
 Make = Callable[..., Queue]
 
@@ -79,6 +79,7 @@ def test_a_suspect_at_the_head_does_not_stop_busy_sessions(
     assert emptying.turn(3) == ["suspect"]
     assert emptying.turn(0) == []
     assert others[0].turn(1) == [f"item {len(claimed):04}"]
+    end_heartbeat(emptying.queue)
     server_time.lapse(*(worker.queue for worker in others))
     others[0].turn(0)
     (item,) = Inspector(connection).items("foos", state="dead")
