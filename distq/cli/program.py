@@ -115,8 +115,6 @@ def run_program() -> None:
         cut.daemon = True
         cut.start()
         _flush()  # a full pipe may hold it, until it is cut
-        # Python notes a Ctrl-C in code from a text, such as a dataclass's, and would end by the signal
-        exec("")  # noqa: S102 - it forgets that here
         sys.exit(status)
 
 

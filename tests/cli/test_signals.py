@@ -3,7 +3,6 @@
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -97,15 +96,6 @@ for number in {both}:
 signal.pthread_sigmask(signal.SIG_UNBLOCK, {both})
 """
     assert end_of(at_once) == (129, "")
-
-
-def test_a_ctrl_c_in_code_from_a_text_has_the_status_of_any_other(tmp_path: Path) -> None:
-    """As where a target makes a dataclass: Python notes it, and would end by the signal."""
-    (tmp_path / "foos.py").write_text("exec('raise KeyboardInterrupt')")
-    ended = subprocess.run(
-        [sys.executable, "-m", "distq", "worker", "foos"], cwd=tmp_path, capture_output=True, check=False
-    )
-    assert (ended.returncode, ended.stderr) == (130, b"")
 
 
 def test_a_ctrl_c_at_the_end_of_a_command_is_no_error() -> None:
