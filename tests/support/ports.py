@@ -7,8 +7,12 @@ from contextlib import suppress
 from functools import cache
 from itertools import cycle
 
-FIRST, BLOCKS, SIZE = 11000, 100, 110
-"""Blocks of ports that systems do not give away, and neither those 10,000 above, which clusters use."""
+FIRST, BLOCKS, SIZE = 11000, 20, 550
+"""Blocks of ports that systems do not give away, and neither those 10,000 above, which clusters use.
+
+A block is large: a server that is away must not lose its port to the next ones of its process, as where the
+nemesis runs fleets side by side.
+"""
 
 
 def free_port() -> int:
