@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 Signals = queue.SimpleQueue[int]
 
 _NUMBERS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-_LONGEST_WAIT = 1.0
+LONGEST_WAIT = 1.0
 """Seconds that the main thread waits at a time: a signal that another one received does not wake it."""
 
 
@@ -34,4 +34,4 @@ def next_signal(signals: Signals) -> int:
     """Wait for a signal and return its number."""
     while True:
         with suppress(queue.Empty):
-            return signals.get(timeout=_LONGEST_WAIT)
+            return signals.get(timeout=LONGEST_WAIT)

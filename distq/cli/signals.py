@@ -8,10 +8,9 @@ from types import FrameType
 
 from distq.beginning import Leaving
 from distq.cli.output import lead_nowhere
+from distq.signals import LONGEST_WAIT
 
 HUNG_UP = 128 + signal.SIGHUP
-_LONGEST_SLEEP = 1.0
-"""Seconds that the main thread waits at a time: a signal that another one received does not wake it."""
 
 
 def leave_on_signals(status: int = 128 + signal.SIGTERM) -> None:
@@ -42,7 +41,7 @@ def status_of(child: "subprocess.Popen[bytes]") -> int:
     waiter = threading.Thread(target=child.wait, name="distq-child", daemon=True)
     waiter.start()
     while waiter.is_alive():
-        waiter.join(_LONGEST_SLEEP)
+        waiter.join(LONGEST_WAIT)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 

@@ -92,7 +92,7 @@ class Endpoints:
         """Stop answering."""
         if self._thread.is_alive():
             self._server.shutdown()
-            with suppress(OSError):  # it ends the copy of a child that was just forked, too, where that works
+            with suppress(OSError):  # a child that was just forked may have a copy: Linux ends it, too
                 self._server.socket.shutdown(socket.SHUT_RDWR)
         self._server.server_close()
 

@@ -5,30 +5,27 @@ import os
 import queue
 import signal
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any, Literal
 
 from distq.beginning import leave
+from distq.clock import SYSTEM_CLOCK, Clock
+from distq.signals import LONGEST_WAIT
 
 Message = signal.Signals | BaseException | Literal["stop", "called", "late"]
 
 ONE_REQUEST = 0.5
 """Seconds within which a second signal is the first one's twin: ``timeout`` of coreutils sends two."""
 
-_LONGEST_SLEEP = 1.0
-"""Seconds that the main thread waits at a time."""
-
 
 class EventQueue:
     """Messages to one thread; any other, and a signal in the middle of anything, may put one."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self._now = clock
-        self._received_at = -math.inf
+        self._clock = clock
 
     def put(self, message: Message) -> None:
         """Leave a message; it is taken in the order in which they came."""
@@ -40,7 +37,7 @@ class EventQueue:
         Not in one sleep: a signal that another thread received, or that came just before the main one fell
         asleep, does not wake it, and Python runs handlers in the main thread only.
         """
-        while (message := self.next_within(_LONGEST_SLEEP)) is None:
+        while (message := self.next_within(LONGEST_WAIT)) is None:
             pass
         return message
 
@@ -54,16 +51,20 @@ class EventQueue:
     def receiving_signals(self) -> Iterator[None]:
         """Take SIGTERM, SIGINT, and the end of a terminal as messages, if this is the main thread.
 
-        Twins are one message, by when they came: on a busy machine the thread takes the second much later.
+        Twins are one message. The time of their arrival decides: on a busy machine the thread may take the
+        second one much later.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
+        received_at = -math.inf
+
         def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
-            now = self._now()
-            if now >= self._received_at + ONE_REQUEST:
-                self._received_at = now
+            nonlocal received_at
+            now = self._clock.monotonic()
+            if now >= received_at + ONE_REQUEST:
+                received_at = now
                 self.put(signal.Signals(number))
 
         numbers = [signal.SIGTERM, signal.SIGINT]

@@ -70,7 +70,7 @@ class Shutdown:
             dispatcher.shut_down(grace)
 
     def end_grace_period(self) -> bool:
-        """End the grace period; return False for a signal that came with what began the shutdown."""
+        """End the grace period; return False for a signal right after the begin of the shutdown."""
         if self.took < ONE_REQUEST:
             return False
         self.begin(0.0)

@@ -14,15 +14,13 @@ from distq.dashboard.app import create_app
 from distq.dashboard.security import LARGEST_BODY
 from distq.errors import ConfigError
 from distq.inspector import Inspector
+from distq.signals import LONGEST_WAIT
 
 logger = logging.getLogger("distq.dashboard")
 
 
 MOST_CONNECTIONS = 500
 """Connections at a time; a browser has six. A connection that is closed to make room is reset."""
-
-_LOOK_EVERY = 1.0
-"""Seconds that the main thread waits at a time: a signal that another one received does not wake it."""
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
@@ -82,7 +80,7 @@ def serve(
     try:
         logger.info("http://%s:%s%s/  (%s)", shown, server.effective_port, policy.url_prefix, policy)
         while not received:
-            server.asyncore.loop(_LOOK_EVERY, use_poll=True, map=connections, count=1)
+            server.asyncore.loop(LONGEST_WAIT, use_poll=True, map=connections, count=1)
         server.task_dispatcher.shutdown()
     finally:
         for channel in list(server.active_channels.values()):  # which waitress leaves open

@@ -61,10 +61,11 @@ class Process:
     def stop(self) -> str:
         """End it as Kubernetes does, and return what it said."""
         self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(30)
         assert self.process.stderr is not None
         # communicate() does not have what was read with the lines before
         self.said += self.process.stderr.read()
-        assert self.process.wait(30) == 0, self.said
+        assert status == 0, self.said
         return self.said
 
 

@@ -1,7 +1,7 @@
 """A worker for tests to send signals to: each reconcile takes as many seconds as its key says.
 
-A key that names a signal sends it to the thread that reconciles it, not to the main one; ``told`` waits for a
-line on stdin.
+A key that names a signal sends it to the thread that reconciles it, not to the main one; ``stdin`` waits for
+a line from there.
 """
 
 import logging
@@ -16,7 +16,7 @@ from distq import Controller, Manager, Queue, Request
 def reconcile(request: Request) -> None:
     """Sleep, unnoticed by ``cancelled``."""
     _say(f"started {request.key}")
-    if request.key == "told":
+    if request.key == "stdin":
         sys.stdin.readline()
     elif request.key.startswith("SIG"):
         signal.pthread_kill(threading.get_ident(), signal.Signals[request.key])

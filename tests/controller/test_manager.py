@@ -25,6 +25,7 @@ from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import stream_records
 from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.testing.fake_clock import FakeClock
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from tests.controller.leading import Scene
@@ -482,12 +483,13 @@ def test_nohup_is_heeded() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
-def test_two_signals_in_one_breath_are_one_however_late_they_are_taken() -> None:
+def test_two_signals_at_almost_the_same_time_are_one_however_late_they_are_taken() -> None:
     """A main thread that gets no processor for a while must not take the second for impatience."""
-    now = [100.0]
-    event_queue = EventQueue(clock=lambda: now[0])
+    clock = FakeClock()
+    event_queue = EventQueue(clock)
     with event_queue.receiving_signals():
-        for now[0] in (100.0, 100.4, 100.6):
+        for later in (0.0, 0.4, 0.2):
+            clock.step(later)
             signal.raise_signal(signal.SIGTERM)
     assert [event_queue.next_within(0) for _ in range(3)] == [signal.SIGTERM, signal.SIGTERM, None]
 
@@ -530,12 +532,12 @@ class TestSignals:
         self, start: Callable[..., Any], connection: Connection, number: signal.Signals
     ) -> None:
         """Exit status 0; the item in progress is done, the others wait for the next worker."""
-        process = start("told", "0.6", "0.7", grace=60)
+        process = start("stdin", "0.6", "0.7", grace=60)
         process.send_signal(number)
         assert f"{number.name}: no new work; 1 in progress\n" in process.stdout
         output, _ = process.communicate("\n", timeout=60)
         assert process.returncode == 0
-        assert "finished told" in output
+        assert "finished stdin" in output
         assert "started 0.6" not in output
         assert left_over(connection, "foos") == {"ready": 2}
 
@@ -569,8 +571,8 @@ class TestSignals:
     ) -> None:
         """Another thread may receive it, or it comes just before the main one falls asleep."""
         process = start("SIGTERM", grace=10)
-        output = process.stdout.read()  # communicate() does not have what was read with the first line
         assert process.wait(20) == 0
+        output = process.stdout.read()  # communicate() does not have what was read with the first line
         assert "SIGTERM: no new work" in output
         assert left_over(connection, "foos") == {}
 
@@ -590,11 +592,11 @@ class TestSignals:
         self, start: Callable[..., Any], connection: Connection
     ) -> None:
         """SIGINT ends as gracefully; the caller sees KeyboardInterrupt."""
-        process = start("told", grace=60)
+        process = start("stdin", grace=60)
         process.send_signal(signal.SIGINT)
         assert "SIGINT: no new work; 1 in progress\n" in process.stdout
         output, _ = process.communicate("\n", timeout=60)
-        assert "finished told" in output
+        assert "finished stdin" in output
         assert process.returncode == -signal.SIGINT
         assert left_over(connection, "foos") == {}
 

@@ -16,9 +16,10 @@ nemesis runs fleets side by side.
 
 
 def free_port() -> int:
-    """Return a port that no other program gets while its server is away, and this process not soon again.
+    """Return a port that no other program gets while its server is away.
 
-    It is free like the one 10,000 above, which a node of a cluster wants as well.
+    It is free, and so is the one 10,000 above, which a node of a cluster wants as well. This process chooses
+    it again only after all others of its block.
     """
     return next(port for port in _own_ports() if _is_free(port) and _is_free(port + 10000))
 
