@@ -167,10 +167,10 @@ class Crowd:
                 **self._settings.inputs(),
             )
             answer = decode(reply, len(settled), others, ClaimPeriod())
-            consumer.held = answer.requests
-            if not answer.requests:
+            consumer.held, _ = answer.claims.read()
+            if not consumer.held:
                 break
-            say("claimed", answer.requests[0].key, time.time())
+            say("claimed", consumer.held[0].key, time.time())
         consumer.socket.sendall(self._pop)
         consumer.popping = True
         nap = consumer.naps

@@ -22,7 +22,7 @@ from distq.instances import Instances
 from distq.redisio import diagnosis, server_checks
 from distq.redisio.address import Address
 from distq.redisio.cluster import slot_of
-from distq.redisio.conversation import converse, without_refusal
+from distq.redisio.conversation import Meanwhile, converse, without_refusal
 from distq.redisio.error_mapping import is_denied, refusals_typed, typed_error
 from distq.redisio.keys import queues_key
 from distq.redisio.servers import OneServer, Server, Servers, servers_of
@@ -124,20 +124,32 @@ class Connection:
             for key, command in zip(keys, commands, strict=True)
         ]
 
-    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
+    def evaluate(
+        self,
+        source: str,
+        sha: str,
+        arguments: Sequence[Argument],
+        meanwhile: Meanwhile = None,
+        /,
+    ) -> Any:
         """Run a script by its hash; if the server does not have it, load it first or send its source."""
-        return self.evaluate_and(source, sha, arguments)[0]
+        return self.evaluate_and(source, sha, arguments, meanwhile=meanwhile)[0]
 
     def evaluate_and(
-        self, source: str, sha: str, arguments: Sequence[Argument], *then: Sequence[Argument]
+        self,
+        source: str,
+        sha: str,
+        arguments: Sequence[Argument],
+        *then: Sequence[Argument],
+        meanwhile: Meanwhile = None,
     ) -> list[Any]:
         """Run a script and then commands on the same connection, in one round trip; return all replies."""
         key = str(arguments[1])
         if not self._address.runs_by_hash:
-            return self._repeat(key, [("EVAL", source, *arguments), *then])
+            return self._repeat(key, [("EVAL", source, *arguments), *then], meanwhile=meanwhile)
         by_hash = "EVALSHA", sha, *arguments
         try:
-            return self._repeat(key, [by_hash, *then])
+            return self._repeat(key, [by_hash, *then], meanwhile=meanwhile)
         except RedisRefused as error:
             if not _is(error, NoScriptError) and not is_denied(error):
                 raise
@@ -261,6 +273,7 @@ class Connection:
         tired_after: float | None = None,
         follow: bool = True,
         keep_refusals: bool = False,
+        meanwhile: Meanwhile = None,
     ) -> list[Any]:
         """Try until it succeeds or is refused; do not try again after ``tired_after`` seconds."""
         tried, began = 0, time.monotonic()
@@ -272,7 +285,7 @@ class Connection:
                 server = chosen.of(key)
                 if not servers and server.address.where not in self._address.checked:
                     self._check(server.address)
-                replies = _ask(chosen, server, commands, follow)
+                replies = _ask(chosen, server, commands, follow, meanwhile)
                 return refusals_typed(replies, server.address) if keep_refusals else without_refusal(replies)
             except (redis.RedisError, OSError) as error:
                 typed = typed_error(error, server.address if server else self._address)
@@ -284,13 +297,19 @@ class Connection:
                 tried += 1
 
 
-def _ask(servers: Servers, server: Server, commands: Sequence[Sequence[Argument]], follow: bool) -> list[Any]:
+def _ask(
+    servers: Servers,
+    server: Server,
+    commands: Sequence[Sequence[Argument]],
+    follow: bool,
+    meanwhile: Meanwhile,
+) -> list[Any]:
     """Return the replies of a server, or of the server that it redirects to."""
     asking = False
     for _ in range(_REDIRECTIONS):
         connection = server.pool.take()
         try:
-            replies = converse(connection, commands, asking=asking)
+            replies = converse(connection, commands, asking=asking, meanwhile=meanwhile)
         except redis.ResponseError as error:  # all replies were read
             server.pool.give_back(connection)
             if not isinstance(error, AskError):

@@ -1,6 +1,6 @@
 """Commands on one connection, and their replies: all are read, even if some are errors."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -15,6 +15,9 @@ from distq.redisio.kernel_timeout import wait_in_kernel, wait_in_python
 _Word = str | bytes | int | float
 _NUMBERS = {int, float}
 
+Meanwhile = Callable[[], None] | None
+"""Called while the server works, if given; perhaps repeatedly, since a script may be sent again."""
+
 _PACKED_AT_ONCE = 128
 """Words."""
 
@@ -26,11 +29,16 @@ _LARGE = 16 * 1024
 
 
 def converse(
-    connection: AbstractConnection, commands: Sequence[Sequence[_Word]], *, asking: bool = False
+    connection: AbstractConnection,
+    commands: Sequence[Sequence[_Word]],
+    *,
+    asking: bool = False,
+    meanwhile: Meanwhile = None,
 ) -> list[Any]:
     """Send commands and return their replies; a refusal about one key is returned as a reply.
 
-    ``asking`` is for a node that is about to take over their slot.
+    ``asking`` is for a node that is about to take over their slot. ``meanwhile`` is called while the server
+    works; its error breaks the conversation off.
     """
     prefixed = [part for command in commands for part in (("ASKING",), command)] if asking else commands
     try:
@@ -49,6 +57,8 @@ def converse(
     connection.send_packed_command(packed, check_health=connection.health_check_interval > 0)
     if is_large:
         wait_in_kernel(connection)
+    if meanwhile is not None:
+        meanwhile()
     replies: list[Any] = []
     refusal, of_one_key = None, False
     for _ in commands:

@@ -10,6 +10,7 @@ from typing import Any
 from distq.errors import ConfigError, LayoutTooNew, RedisRefused
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.conversation import Meanwhile
 from distq.redisio.fairness import Fairness
 from distq.redisio.keys import (
     LAYOUT,
@@ -58,11 +59,17 @@ class QueueStore:
             key = self._keys[name] = queue_key(self.name, name, prefix=self.connection.prefix)
         return key
 
-    def run(self, script: str, **inputs: Argument | Sequence[Argument]) -> Any:
+    def run(
+        self,
+        script: str,
+        meanwhile: Meanwhile = None,
+        /,
+        **inputs: Argument | Sequence[Argument],
+    ) -> Any:
         """Run a script with its inputs by name; replies are bytes, int or lists of them."""
         loaded, arguments = self._bound(script, inputs)
         try:
-            return self.connection.evaluate(loaded.source, loaded.sha, arguments)
+            return self.connection.evaluate(loaded.source, loaded.sha, arguments, meanwhile)
         except RedisRefused as error:
             self._require_layout_of(error)
             raise

@@ -7,7 +7,7 @@ from itertools import islice
 
 from distq.errors import RedisError, RedisUnavailable
 from distq.redisio.limits import TURN_LIMIT
-from distq.workqueue.engine import Entry
+from distq.workqueue.engine import Entry, OnClaims
 from distq.workqueue.interface import Turn
 
 _BACK_WITHIN = 0.0005
@@ -22,6 +22,8 @@ class PendingCall:
     want: int
     ahead: int = 0
     """How many claims its caller will want next; the same turn may claim them."""
+    on_claims: OnClaims | None = None
+    """Receives the claims of its caller's turn before; only in a turn for this call alone."""
     turn: Turn | None = None
     error: RedisError | None = None
     answered: "threading.Lock | None" = None
@@ -36,17 +38,21 @@ class CallCombiner:
     """
 
     def __init__(
-        self, turn_lock: threading.Lock, make_turn: Callable[[Sequence[Entry], int, int], Turn]
+        self,
+        turn_lock: threading.Lock,
+        make_turn: Callable[[Sequence[Entry], int, int, OnClaims | None], Turn],
     ) -> None:
         self._turn_lock = turn_lock
         self._make_turn = make_turn
         self._calls: list[PendingCall] = []
         """The calls that have not returned, in their order."""
 
-    def call(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
+    def call(
+        self, entries: Sequence[Entry], want: int, ahead: int = 0, on_claims: OnClaims | None = None
+    ) -> Turn:
         """Return the part of a turn, made by this thread or another, that belongs to this call."""
         # a copy: without a reply the turn stays in doubt, and the caller may change its list
-        call, is_alone = PendingCall(list(entries), want, ahead), not self._calls
+        call, is_alone = PendingCall(list(entries), want, ahead, on_claims), not self._calls
         self._calls.append(call)
         try:
             if is_alone or not self._is_taken_along(call):
@@ -86,7 +92,7 @@ class CallCombiner:
             if others:
                 self._make_turn_for(calls)
             else:
-                call.turn = self._make_turn(call.entries, call.want, call.ahead)
+                call.turn = self._make_turn(call.entries, call.want, call.ahead, call.on_claims)
         except BaseException as error:
             why = error if isinstance(error, RedisError) else RedisUnavailable("the turn failed. Try again.")
             for call in calls:
@@ -102,7 +108,8 @@ class CallCombiner:
     def _make_turn_for(self, calls: Sequence[PendingCall]) -> None:
         """Make one turn, and give each call its part; the first one gets the counts."""
         entries = [entry for call in calls for entry in call.entries]
-        turn = self._make_turn(entries, sum(call.want for call in calls), sum(call.ahead for call in calls))
+        want, ahead = sum(call.want for call in calls), sum(call.ahead for call in calls)
+        turn = self._make_turn(entries, want, ahead, None)
         requests, dispositions = iter(turn.requests), iter(turn.dispositions)
         promoted, revived = turn.promoted, turn.revived
         for call in calls:

@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from distq.workqueue.dispositions import Dispositions
 from distq.workqueue.engine import Entry, RateLimitedAdd
 from distq.workqueue.interface import Request, Settlement, Turn, is_cancelled
-from distq.workqueue.turns import TurnReply
+from distq.workqueue.turns import Claims, TurnReply
+
+FEW = 16
+"""Claims of a turn that are read at once: more would hold up the next turn."""
 
 _logger = logging.getLogger("distq.queue")
 
@@ -14,12 +17,20 @@ _logger = logging.getLogger("distq.queue")
 class ClaimLedger:
     """The claims of one session, by key.
 
-    Only the thread that holds the turn lock may change it, apart from ``take`` and ``cancel_all``.
-    ``interrupt`` ends the waits of threads which may find something to do.
+    Only the thread that holds the turn lock may change it, apart from ``on_claims`` and ``cancel_all``.
+    ``on_read`` receives the requests of each turn. ``interrupt`` ends the waits of threads which may find
+    something to do.
     """
 
-    def __init__(self, name: str, *, on_cancel: Callable[[Request], None], interrupt: Callable[[], None]):
+    def __init__(
+        self,
+        name: str,
+        *,
+        on_cancel: Callable[[Request], None],
+        interrupt: Callable[[], None],
+    ) -> None:
         self._name = name
+        self.on_read: Callable[[Sequence[Request]], None] = lambda _: None
         self._on_cancel = on_cancel
         self._interrupt = interrupt
         self.held: dict[str, Request] = {}
@@ -28,6 +39,12 @@ class ClaimLedger:
 
         The next caller gets them, in any thread and without a turn: ``pop`` gives each to one thread alone.
         """
+        self._unread: Claims | None = None
+        """The claims of the last turn, if they are many: spare as well, but not in ``held`` until read."""
+        self.unread = 0
+        """How many these are."""
+        self.unreadable: list[Request] = []
+        """Claims that were read, and that no handler can take; the session ends them."""
         self.promoted = self.revived = 0
         """How many items became pending since a call got the number, and how many of them were dead."""
         self._cancelled: dict[str, int] = {}
@@ -58,32 +75,52 @@ class ClaimLedger:
 
     def record(self, entries: Sequence[Entry], reply: TurnReply, *, asked: bool) -> None:
         """Record a turn, which ``asked`` for claims or not; its claims are spare until a call takes them."""
-        was_draining, held = self.draining, self.held
+        if self.unread:
+            self.read()
+        held = self.held
+        was_draining = (self._holds_suspect or self._empties) and bool(held)
         for entry in entries:
             if entry.__class__ is Settlement and entry.request.key in held:
                 del held[entry.request.key]
         if self._cancelled:
             self._forget_cancelled(entries)
-        took_suspect = reply.alone and bool(reply.requests)
+        took_suspect = reply.alone and reply.claims.count > 0
         self._holds_suspect = took_suspect or (self._holds_suspect and bool(self.held))
         if asked:  # each such reply shows whether this session empties itself for a suspect
             self._empties = reply.alone and not took_suspect
-        before, replaced = self.held, list[Request]()
-        for request in reply.requests:
-            key = request.key
-            if key in before and self.spare.pop(key, None) is None:  # in one step: another thread may take it
-                replaced.append(before[key])
-            self.held[key] = self.spare[key] = request
-        if self.held is not held:  # ``cancel_all``, in another thread, may have had some of them
-            for request in reply.requests:
-                if self.held.get(request.key) is not request:
-                    self.spare.pop(request.key, None)
         self.promoted += reply.promoted
         self.revived += reply.revived
-        for request in replaced:  # only a server that lost a claim gives the item to its own session again
-            self._cancel(request, "its claim is gone")
+        if reply.claims.count:
+            self._unread, self.unread = reply.claims, reply.claims.count
+            if self.unread <= FEW:
+                self.read()
         if was_draining and not self.draining:
             self._interrupt()
+
+    def read(self) -> None:
+        """Read the claims of the last turn, if that was not done."""
+        unread, self._unread, self.unread = self._unread, None, 0
+        if unread is None:
+            return
+        requests, unreadable = unread.read()
+        self.unreadable += unreadable
+        if unread.are_over:
+            self._cancelled |= {request.key: request.fence for request in requests}
+            return
+        held, replaced = self.held, list[Request]()
+        for request in requests:
+            key = request.key
+            if key in held and self.spare.pop(key, None) is None:  # in one step: another thread may take it
+                replaced.append(held[key])
+            self.held[key] = self.spare[key] = request
+        if self.held is not held:  # ``cancel_all``, in another thread, may have had some of them
+            for request in requests:
+                if self.held.get(request.key) is not request:
+                    self.spare.pop(request.key, None)
+        if requests:
+            self.on_read(requests)
+        for request in replaced:  # only a server that lost a claim gives the item to its own session again
+            self._cancel(request, "its claim is gone")
 
     def _forget_cancelled(self, entries: Sequence[Entry]) -> None:
         """Note that the server does not have these claims any longer: the turn ended or refused them."""
@@ -92,6 +129,16 @@ class ClaimLedger:
                 self._cancelled.get(entry.request.key) == entry.request.fence
             ):
                 del self._cancelled[entry.request.key]
+
+    def __len__(self) -> int:
+        """Return how many claims it has."""
+        return len(self.held) + self.unread
+
+    def spare_fences(self) -> set[int]:
+        """Return the fences of the spare claims."""
+        unread = self._unread
+        fences = {request.fence for request in list(self.spare.values())}
+        return fences if unread is None else fences | {unread.fence}
 
     def leave_cancelled(self, now: float) -> None:
         """Drop spare claims past their deadline: the heartbeat is about to cancel all held claims."""
@@ -112,6 +159,7 @@ class ClaimLedger:
 
     def take_spare(self) -> list[Request]:
         """Stop holding the spare requests and return them, to be released; no caller ever had them."""
+        self.read()
         spare = self.take(len(self.spare))
         for request in spare:
             self.held.pop(request.key, None)
@@ -142,6 +190,8 @@ class ClaimLedger:
         All events are set before anything else happens. Another thread may open a session meanwhile, which
         moves the deadline, and a handler that has not begun would begin.
         """
+        if (unread := self._unread) is not None:
+            unread.are_over = True
         for request in list(self.held.values()):
             request.cancelled.set()
         held, self.held = self.held, {}
@@ -158,6 +208,7 @@ class ClaimLedger:
 
         They include claims that were cancelled before the loss was known.
         """
+        self.read()
         self._holds_suspect = self._empties = False
         self.cancel_all("its session was lost")
         lost, self._cancelled = self._cancelled, {}
@@ -165,6 +216,8 @@ class ClaimLedger:
 
     def compare(self, fences: Mapping[str, int]) -> list[Request]:
         """Cancel claims that the server does not have; return claims that only it has."""
+        self.read()
+        self.unreadable.clear()  # only the server has them, so they are released
         self._cancelled = {}
         for key, request in list(self.held.items()):
             if fences.get(key) != request.fence:

@@ -41,6 +41,9 @@ class UnreadableItem:
 Entry = Settlement | RateLimitedAdd | UnreadableItem
 """The entries of a turn."""
 
+OnClaims = Callable[[Sequence[Request]], None]
+"""Receives the requests of earlier claims in the midst of a turn, from the thread that makes it."""
+
 
 @dataclass
 class TurnSettings:
@@ -125,7 +128,9 @@ class HandleSession(Protocol):
     Safe for threads. When it is lost, each of its requests is cancelled and can no longer be settled.
     """
 
-    def turn(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
+    def turn(
+        self, entries: Sequence[Entry], want: int, ahead: int = 0, on_claims: OnClaims | None = None
+    ) -> Turn:
         """Settle and claim in one step; see ``QueueHandle.turn``.
 
         It may claim up to ``ahead`` more items, for the next call of any thread.
@@ -159,8 +164,8 @@ class HandleSession(Protocol):
     def announce_stop(self) -> None:
         """Announce that the process is stopping, so that its end counts as no crash of its items."""
 
-    def held(self) -> Sequence[Request]:
-        """Return the requests that it holds."""
+    def held(self) -> int:
+        """Return how many claims it holds."""
 
     def is_claiming(self) -> bool:
         """Return whether a turn may still bring a claim."""

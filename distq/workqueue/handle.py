@@ -18,7 +18,7 @@ from distq.workqueue.arguments import (
     require_turn,
     validate_timeout,
 )
-from distq.workqueue.engine import Engine, RateLimitedAdd, TurnSettings
+from distq.workqueue.engine import Engine, OnClaims, RateLimitedAdd, TurnSettings
 from distq.workqueue.interface import (
     Done,
     Outcome,
@@ -307,7 +307,7 @@ class QueueHandle(Producer):
 
     def held(self) -> int:
         """Return how many claims this handle holds."""
-        return len(self._session.held())
+        return self._session.held()
 
     @property
     def revive_dead_after(self) -> float | None:
@@ -323,17 +323,25 @@ class QueueHandle(Producer):
         """Return whether this handle's claims are kept alive; True if they need no heartbeat."""
         return self._session.is_kept_alive()
 
-    def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
+    def turn(self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None) -> Turn:
         """Settle claims and take up to ``want`` new ones, in one step.
 
         At most 250 each way. If more than 50 settlements are no successes, some are sent before in steps of
         their own, since one step would block Redis for too long. Raises RedisUnavailable while Redis does
         not answer: call again with the same settlements; nothing happens twice.
+
+        With ``on_claims`` a turn that claims many may leave them ``unread``. The next such call gives their
+        requests to its ``on_claims``, while Redis makes its turn; ``turn([], 0, on_claims)`` needs no turn.
         """
         require_turn(settlements, want)
         self._unanswered.entry = None
         turn = run_apart(
-            self._turn, settlements, want, undo=lambda turn: self._session.take_back(settlements, turn)
+            self._turn,
+            settlements,
+            want,
+            0,
+            on_claims,
+            undo=lambda turn: self._session.take_back(settlements, turn),
         )
         if not all_ended(turn.dispositions):
             for settlement, disposition in zip(settlements, turn.dispositions, strict=True):
@@ -341,12 +349,24 @@ class QueueHandle(Producer):
                     self._log_refused(settlement.request)
         return turn
 
-    def _turn(self, settlements: Sequence[Settlement], want: int, ahead: int = 0) -> Turn:
+    def _turn(
+        self,
+        settlements: Sequence[Settlement],
+        want: int,
+        ahead: int = 0,
+        on_claims: OnClaims | None = None,
+    ) -> Turn:
         self._settings.callbacks.refuse_turn()
+        handed_out: list[Request] = []
+        if on_claims is not None and self._recorder is not None:
+            # not measured in its midst: a slow exporter would hold the turn
+            on_claims = _in_order(handed_out.extend, on_claims)
         try:
-            turn = self._session.turn(settlements, want, ahead)
+            turn = self._session.turn(settlements, want, ahead, on_claims)
         finally:
             self._changed.announce()
+            if self._recorder is not None and handed_out:
+                self._recorder.claimed(handed_out)
         if self._recorder is not None:
             self._recorder.turned(settlements, turn)
         return turn
@@ -394,3 +414,11 @@ class QueueHandle(Producer):
                 self.on_cancel(request)
         except Exception:  # the thread that watches the deadline has other claims to cancel
             _logger.exception("queue %s: on_cancel failed for %s", self.name, request.key)
+
+
+def _in_order(first: OnClaims, second: OnClaims) -> OnClaims:
+    def both(requests: Sequence[Request]) -> None:
+        first(requests)
+        second(requests)
+
+    return both

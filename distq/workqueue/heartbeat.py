@@ -100,7 +100,7 @@ class Heartbeat:
 
     def release_unwanted(self, session: "RedisSession") -> None:
         """Release claims ahead that their loop has not fetched since the last look: it may never."""
-        spare = {request.fence for request in list(session.ledger.spare.values())}
+        spare = session.ledger.spare_fences()
         if spare & self._spare:
             session.release_spare(self._store)
         self._spare = spare
@@ -195,7 +195,7 @@ class Heartbeat:
         A turn since the beat changes the number, too, and the recount then finds no difference. But a busy
         session always has such a turn, and must notice lost claims as soon as an idle one.
         """
-        held = len(session.held())
+        held = session.held()
         surplus = claims > held
         if claims < held or (surplus and self._surplus):
             session.recount(self._store, self._patience)

@@ -23,6 +23,7 @@ from distq.metrics import (
 from distq.workqueue.interface import (
     After,
     Release,
+    Request,
     Retry,
     Settlement,
     Turn,
@@ -62,10 +63,14 @@ class Recorder:
         if settlements:
             self._settled(settlements, turn)
         if turn.requests:
-            self._provider.observe(QUEUE_DURATION, self._both, list(map(waited, turn.requests)))
+            self.claimed(turn.requests)
         self._count(ADDS, turn.promoted)
         if turn.revived:
             self._provider.count(REVIVED, self._name, turn.revived)
+
+    def claimed(self, requests: Sequence[Request]) -> None:
+        """Measure how long these items waited."""
+        self._provider.observe(QUEUE_DURATION, self._both, list(map(waited, requests)))
 
     def cancelled(self) -> None:
         """Count a claim that ended before it was settled."""

@@ -24,7 +24,7 @@ from distq.wording import counted, duration
 from distq.workqueue.call_combiner import CallCombiner
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.dispositions import Dispositions
-from distq.workqueue.engine import Entry, TurnSettings
+from distq.workqueue.engine import Entry, OnClaims, TurnSettings
 from distq.workqueue.heartbeat import Heartbeat
 from distq.workqueue.interface import Request, Turn, is_cancelled
 from distq.workqueue.turn_client import TurnClient
@@ -69,7 +69,9 @@ class RedisSession:
     def _forget(self) -> None:
         """Hold nothing and have no session."""
         self.ledger = ClaimLedger(
-            self.store.name, on_cancel=self.settings.on_cancel, interrupt=self.interrupt
+            self.store.name,
+            on_cancel=self.settings.on_cancel,
+            interrupt=self.interrupt,
         )
         self.client = TurnClient(
             self.store,
@@ -88,10 +90,12 @@ class RedisSession:
 
     # For its handle
 
-    def turn(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
-        """Settle and claim, together with the calls of other threads; see ``QueueHandle.turn``."""
+    def turn(
+        self, entries: Sequence[Entry], want: int, ahead: int = 0, on_claims: OnClaims | None = None
+    ) -> Turn:
+        """Settle and claim, together with the calls of other threads; see ``HandleSession``."""
         try:
-            turn = self._combiner.call(entries, want, ahead)
+            turn = self._combiner.call(entries, want, ahead, on_claims)
         finally:
             if self._stopped:
                 self._close_if_stopped()
@@ -120,7 +124,7 @@ class RedisSession:
         of a ``listen`` loop calls this, also from the garbage collector, which may run at any point: so it
         waits for no lock.
         """
-        if self.ledger.spare or self.client.awaits_follow_up:
+        if self.ledger.spare or self.ledger.unread or self.client.awaits_follow_up:
             with self._changing(0, store) as may_change:
                 if may_change:
                     self._release_spare()
@@ -138,7 +142,7 @@ class RedisSession:
     def _follow_up(self, want: int, seconds: float) -> FollowUp | None:
         """Let Redis claim as the wait ends, unless this session may have something to settle before."""
         with self._changing(timeout=0) as may_change:
-            if not may_change or self.ledger.held or self._stopped or not want:
+            if not may_change or len(self.ledger) or self._stopped or not want:
                 return None
             return self.client.follow_up(want, seconds)
 
@@ -156,9 +160,9 @@ class RedisSession:
         """Announce with the next heartbeat, within two seconds, that the process is stopping."""
         self.client.worker.stopping = True
 
-    def held(self) -> Sequence[Request]:
-        """Return the requests that this session holds."""
-        return list(self.ledger.held.values())
+    def held(self) -> int:
+        """Return how many claims this session holds."""
+        return len(self.ledger)
 
     def is_claiming(self) -> bool:
         """Return whether a turn may still bring a claim."""
@@ -227,8 +231,13 @@ class RedisSession:
 
     # One turn for all waiting calls
 
-    def _make_turn(self, entries: Sequence[Entry], want: int, ahead: int) -> Turn:
-        """Settle the entries, and claim the items that are wanted beyond the spare ones."""
+    def _make_turn(
+        self, entries: Sequence[Entry], want: int, ahead: int, on_claims: OnClaims | None = None
+    ) -> Turn:
+        """Settle the entries, and claim the items that are wanted beyond the spare ones.
+
+        With ``on_claims`` the spare ones are its caller's, since it wanted them before.
+        """
         ledger, client = self.ledger, self.client
         wait = client.resolve_doubt(0 if self._stopped else want + ahead)
         if ledger.spare:
@@ -236,17 +245,35 @@ class RedisSession:
         sent = ledger.sendable(entries, self._dispositions) if entries else entries
         stopped, too_late = self._stopped, bool(client.session) and client.deadline.is_over()
         claims = not stopped and not too_late and ledger.may_claim(sent)
-        missing = want + ahead - len(ledger.spare) if claims else 0
-        is_known = not sent and (wait > 0 if missing > 0 else bool(entries or (want and claims)))
+        spare, hand_out = len(ledger.spare) + ledger.unread, None
+        if on_claims is not None and claims and (ledger.unread or (spare and not want)):
+            hand_out = partial(self._hand_out, on_claims, spare)
+            spare = 0
+        missing = want + ahead - spare if claims else 0
+        is_known = not sent and (wait > 0 if missing > 0 else bool(entries or hand_out or (want and claims)))
         if not is_known and (client.session or sent or not stopped):
-            wait = client.send(sent, missing if missing > 0 else 0)
+            wait = client.send(sent, missing if missing > 0 else 0, hand_out)
+        elif hand_out is not None:
+            hand_out()
+        if ledger.unread and on_claims is None:
+            ledger.read()
+        if ledger.unreadable:
+            client.end_unreadable()
         if ledger.draining or too_late:
             wait = _RESTING_WAIT
         requests = [] if not want or stopped or client.deadline.is_over() else ledger.take(want)
         dispositions = self._dispositions.take(entries)
-        turn = Turn(requests, dispositions, wait, ledger.promoted, ledger.revived, client.fence)
+        turn = Turn(
+            requests, dispositions, wait, ledger.promoted, ledger.revived, client.fence, ledger.unread
+        )
         ledger.promoted = ledger.revived = 0
         return turn
+
+    def _hand_out(self, on_claims: OnClaims, spare: int) -> None:
+        """Give the claims of the turn before to their caller."""
+        self.ledger.read()
+        if requests := self.ledger.take(spare):
+            on_claims(requests)
 
     # The end
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from distq.errors import RedisError
+from distq.redisio.conversation import Meanwhile
 from distq.redisio.keys import LAYOUT, bytes_of, shown, text_of
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord
@@ -79,6 +80,7 @@ class TurnClient:
         self._settings = settings
         self._clock = settings.options.clock
         self._ledger = ledger
+        ledger.on_read = self.worker.count_claims
         self._dispositions = dispositions
         self._on_open = on_open
         self._on_loss = on_loss
@@ -158,10 +160,11 @@ class TurnClient:
 
     # Turns
 
-    def send(self, entries: Sequence[Entry], want: int) -> float:
+    def send(self, entries: Sequence[Entry], want: int, meanwhile: Meanwhile = None) -> float:
         """Make a turn, or several if one would block the server for too long; the last one claims.
 
-        Return how many seconds a consumer that wants more may sleep.
+        ``meanwhile`` is called while Redis makes the first. Return how many seconds a consumer may sleep if
+        it wants more.
         """
         wait, rest = 0.0, parts(entries)
         while rest:
@@ -169,7 +172,8 @@ class TurnClient:
             if not self.session:
                 self._open()
             claims = want and not rest and self.ownership.allows(self.session, self._settings.purpose)
-            reply = self._run(self._numbered(part, want if claims else 0))
+            reply = self._run(self._numbered(part, want if claims else 0), meanwhile)
+            meanwhile = None
             wait = 0.0 if reply is None else reply.wait
             if reply is None:  # adds, and settlements of claims still held, go again: once lost, in a new one
                 left = self._ledger.sendable(part, self._dispositions)
@@ -228,14 +232,14 @@ class TurnClient:
         self._in_doubt = sent
         return sent.follow_up
 
-    def _run(self, sent: SentTurn) -> TurnReply | None:
+    def _run(self, sent: SentTurn, meanwhile: Meanwhile = None) -> TurnReply | None:
         """Run the script; return None if nothing changed since the session was lost or Redis went back.
 
         Without a reply the turn is in doubt.
         """
         self._in_doubt = sent
         try:
-            answer = self.store.run("turn", **sent.inputs)
+            answer = self.store.run("turn", meanwhile, **sent.inputs)
         except RedisError as error:
             if not error.retryable:
                 self._in_doubt = None
@@ -258,16 +262,15 @@ class TurnClient:
             self._dispositions.add(sent.entries, reply.dispositions)
         self._last_turn, self.fence = f"{sent.inputs['op']} {reply.fence}", reply.fence
         self._in_doubt = None  # last: if anything before fails, the turn stays in doubt
-        if reply.unreadable:
-            self._end_unreadable(reply.unreadable)
         return reply
 
-    def _end_unreadable(self, requests: Sequence[Request]) -> None:
-        """Make unreadable items dead, since no handler can take them.
+    def end_unreadable(self) -> None:
+        """Make the unreadable items of the ledger dead, since no handler can take them.
 
         After an error the heartbeat releases them.
         """
-        for part in parts([UnreadableItem(request) for request in requests]):
+        unreadable, self._ledger.unreadable = self._ledger.unreadable, []
+        for part in parts([UnreadableItem(request) for request in unreadable]):
             if self._run(self._numbered(part, 0, is_own=True)) is None:
                 return  # the items are unchanged: the next worker that claims them makes them dead
             for entry in part:

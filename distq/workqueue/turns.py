@@ -98,24 +98,65 @@ def _outcome(request: Request, outcome: Outcome, settings: TurnSettings) -> tupl
 
 
 @dataclass(slots=True)
+class Claims:
+    """The claims of one turn, as the script returned them; they belong to ``period``.
+
+    To read them costs more than all else that a busy worker does for an item. So it reads many at a time,
+    while Redis makes the next turn.
+    """
+
+    fence: int
+    items_and_orders: Sequence[bytes]
+    records: Sequence[bytes | None] | None
+    links: Sequence[bytes] | None
+    period: ClaimPeriod
+    count: int
+    are_over: bool = False
+    """Whether they ended before they were read, so that no handler may get them."""
+
+    def read(self) -> tuple[list[Request], list[Request]]:
+        """Return the claims for handlers, and those whose key or failure record cannot be read."""
+        if not self.count:
+            return [], []
+        items = self.items_and_orders[::2]
+        keys = texts_of(items)
+        priorities, pending_since = decode_orders(self.items_and_orders[1::2])
+        failures: Iterable[FailureRecord | None] = repeat(None)
+        attempts: Iterable[int] = repeat(1)
+        readable = True
+        if self.records:
+            failures = [None if record is None else FailureRecord.parse(record) for record in self.records]
+            attempts = [1 if failure is None else failure.count + 1 for failure in failures]
+            readable = all(failure is None or failure.readable for failure in failures)
+        links = map(link_of, self.links) if self.links else repeat("")
+        columns = zip(keys, attempts, priorities, pending_since, links, strict=False)
+        requests = claimed_requests(columns, self.fence, self.period)
+        if readable and are_keys(keys, items):
+            return requests, []
+        good, odd = list[Request](), list[Request]()
+        for request, item, failure in zip(requests, items, failures, strict=False):
+            is_readable = is_key(request.key, len(item)) and (failure is None or failure.readable)
+            (good if is_readable else odd).append(request)
+        return good, odd
+
+
+@dataclass(slots=True)
 class TurnReply:
     """The script's reply; dispositions in the order of the entries, ``wait`` in seconds.
 
     ``fence`` is the time of the turn, µs by the server's clock, and the fence of all its claims.
-    ``alone`` with a request: it is a suspect, so claim nothing until it has ended; without a request: the
+    ``alone`` with a claim: it is a suspect, so claim nothing until it has ended; without a claim: the
     session empties itself for a suspect, so ask again. ``promoted`` counts the items that became pending,
-    ``revived`` how many of them were dead. ``unreadable`` are claims whose key or failure record cannot be
-    read; no handler gets them.
+    ``revived`` how many of them were dead.
     """
 
     fence: int
-    requests: list[Request]
+    claims: Claims
     dispositions: list[Disposition]
     wait: float
     alone: bool
     promoted: int = 0
     revived: int = 0
-    unreadable: Sequence[Request] = ()
 
 
 def decode(reply: Sequence[Any], n_ok: int, others: Sequence[int], period: ClaimPeriod) -> TurnReply:
@@ -125,8 +166,8 @@ def decode(reply: Sequence[Any], n_ok: int, others: Sequence[int], period: Claim
     if refusals or ends:
         dispositions = _dispositions(n_ok, others, refusals, ends or ())
     made_at = int(fence)
-    requests, odd = _requests(made_at, popped, records, links[0] if links else None, period)
-    return TurnReply(made_at, requests, dispositions, wait / 1e6, bool(alone), promoted, revived, odd)
+    claims = Claims(made_at, popped, records, links[0] if links else None, period, len(popped) // 2)
+    return TurnReply(made_at, claims, dispositions, wait / 1e6, bool(alone), promoted, revived)
 
 
 def _dispositions(
@@ -147,35 +188,3 @@ def _disposition(text: bytes) -> Disposition:
     if text == b"parked":  # the script's word
         return DEAD
     return PENDING if text == b"pending" else Disposition("delayed", int(text) / 1000)
-
-
-def _requests(
-    fence: int,
-    popped: Sequence[bytes],
-    records: Sequence[bytes | None] | None,
-    links: Sequence[bytes] | None,
-    period: ClaimPeriod,
-) -> tuple[list[Request], list[Request]]:
-    """Return the claims that can be read, and those that cannot."""
-    if not popped:
-        return [], []
-    items = popped[::2]
-    keys = texts_of(items)
-    priorities, pending_since = decode_orders(popped[1::2])
-    failures: Iterable[FailureRecord | None] = repeat(None)
-    attempts: Iterable[int] = repeat(1)
-    readable = True
-    if records:
-        failures = [None if record is None else FailureRecord.parse(record) for record in records]
-        attempts = [1 if failure is None else failure.count + 1 for failure in failures]
-        readable = all(failure is None or failure.readable for failure in failures)
-    texts = map(link_of, links) if links else repeat("")
-    columns = zip(keys, attempts, priorities, pending_since, texts, strict=False)
-    requests = claimed_requests(columns, fence, period)
-    if readable and are_keys(keys, items):
-        return requests, []
-    good, odd = list[Request](), list[Request]()
-    for request, item, failure in zip(requests, items, failures, strict=False):
-        is_readable = is_key(request.key, len(item)) and (failure is None or failure.readable)
-        (good if is_readable else odd).append(request)
-    return good, odd

@@ -11,7 +11,7 @@ from typing import Any
 from distq.redisio.durations import Durations
 from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.flow_waits import FlowWaits
-from distq.workqueue.interface import Disposition, Park, Release, Retry, Settlement, all_ended
+from distq.workqueue.interface import Disposition, Park, Release, Request, Retry, Settlement, all_ended
 from distq.workqueue.turns import TurnReply
 
 _HALF_LIFE = 2.0
@@ -54,21 +54,24 @@ class Worker:
     def count(self, entries: Sequence[Entry], reply: TurnReply) -> None:
         """Count a turn's settlements as done, failed or refused, with how long the items were held.
 
-        Released items count as none of these. For its claims count how long the items were pending.
+        Released items count as none of these.
         """
-        if entries:
-            settled: Sequence[Any] = entries
-            failed = 0
-            if not all_ended(reply.dispositions):  # otherwise all are settlements, and none failed
-                settled = self._worked_on(entries, reply.dispositions)
-                failed = sum(isinstance(entry.outcome, Retry | Park) for entry in settled)
-            self.failed += failed
-            self.done += len(settled) - failed
-            self.working.note([(reply.fence - entry.request.fence) // 1000 for entry in settled])
-        if reply.requests:
-            self._flows.claimed.extend(reply.requests)
-            now = reply.fence / 1000
-            self.waiting.note([int(now - 1000 * (each.enqueued_at or 0.0)) for each in reply.requests])
+        if not entries:
+            return
+        settled: Sequence[Any] = entries
+        failed = 0
+        if not all_ended(reply.dispositions):  # otherwise all are settlements, and none failed
+            settled = self._worked_on(entries, reply.dispositions)
+            failed = sum(isinstance(entry.outcome, Retry | Park) for entry in settled)
+        self.failed += failed
+        self.done += len(settled) - failed
+        self.working.note([(reply.fence - entry.request.fence) // 1000 for entry in settled])
+
+    def count_claims(self, requests: Sequence[Request]) -> None:
+        """Count how long the items of one turn's claims were pending."""
+        self._flows.claimed.extend(requests)
+        now = requests[0].fence / 1000
+        self.waiting.note([int(now - 1000 * (each.enqueued_at or 0.0)) for each in requests])
 
     def _worked_on(self, entries: Sequence[Entry], dispositions: Sequence[Disposition]) -> list[Settlement]:
         """Count the refused settlements; return those neither refused nor released."""

@@ -20,6 +20,8 @@ from typing import Any
 from distq import Controller, Manager, Queue, Request
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.conversation import Meanwhile
+from distq.workqueue.engine import OnClaims
 from distq.workqueue.interface import Settlement, Turn
 
 JOURNAL, KIND, FREEZE_AT = (*sys.argv[1:], "")[:3]
@@ -64,9 +66,9 @@ def _freeze(at: str) -> None:
 class Freezing(Connection):
     """A connection whose process freezes when it was answered that ``late`` is claimed."""
 
-    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument], *meanwhile: Meanwhile) -> Any:
         """Run a script."""
-        reply = super().evaluate(source, sha, arguments)
+        reply = super().evaluate(source, sha, arguments, *meanwhile)
         if sha == scripts.load("turn").sha and isinstance(reply, list) and b"late" in reply[5]:
             _freeze("reply")
         return reply
@@ -75,9 +77,9 @@ class Freezing(Connection):
 class FreezingQueue(Queue):
     """A queue whose process freezes when it has claimed ``late``."""
 
-    def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
+    def turn(self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None) -> Turn:
         """Settle and claim."""
-        turn = super().turn(settlements, want)
+        turn = super().turn(settlements, want, on_claims)
         if any(request.key == "late" for request in turn.requests):
             _freeze("turn")
         return turn

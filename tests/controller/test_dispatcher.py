@@ -15,8 +15,11 @@ import pytest
 from distq.controller.controller import Controller
 from distq.errors import RetryAfter, TerminalError
 from distq.inspector import Inspector
-from distq.redisio.connection import Connection
+from distq.redisio import scripts
+from distq.redisio.connection import Argument, Connection
+from distq.redisio.conversation import Meanwhile
 from distq.redisio.queue_store import QueueStore
+from distq.workqueue.engine import OnClaims
 from distq.workqueue.interface import Request, Result, Settlement, Turn
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
@@ -97,10 +100,10 @@ class CountingQueue(Queue):
 
     turns = 0
 
-    def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
+    def turn(self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None) -> Turn:
         """Make a turn and count it."""
         self.turns += 1
-        return super().turn(settlements, want)
+        return super().turn(settlements, want, on_claims)
 
 
 @KINDS
@@ -116,9 +119,9 @@ def test_a_busy_worker_makes_fewer_turns_than_items(connection: Connection, kind
 class PatientQueue(Queue):
     """Lets its consumers sleep until they are woken."""
 
-    def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
+    def turn(self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None) -> Turn:
         """Make a turn that says to wait for long."""
-        return replace(super().turn(settlements, want), wait=1000.0)
+        return replace(super().turn(settlements, want, on_claims), wait=1000.0)
 
 
 @KINDS
@@ -224,20 +227,26 @@ def test_a_slow_handler_does_not_hold_items_that_others_could_run(connection: Co
 def test_quick_handlers_go_on_while_a_turn_is_made(
     connection: Connection, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    """The next items are claimed before those at hand are used up: while Redis works, so do handlers."""
+    """They get the claims of the turn before: while Redis works, so do they."""
     done: list[str] = []
     went_on: list[bool] = []
-    queue = Queue("foos", connection)
-    make = queue.turn
+    queue, run = Queue("foos", connection), connection.evaluate
 
-    def slow_turn(settlements: Sequence[Settlement], want: int) -> Turn:
-        before, until = len(done), time.monotonic() + 0.1
-        while len(done) == before and time.monotonic() < until:
-            time.sleep(0.001)
-        went_on.append(len(done) > before)
-        return make(settlements, want)
+    def slowly(
+        source: str, sha: str, arguments: Sequence[Argument], meanwhile: Meanwhile = None, /
+    ) -> object:
+        def let_handlers_work() -> None:
+            if meanwhile is not None:
+                meanwhile()
+            before, until = len(done), time.monotonic() + 0.1
+            while len(done) == before and time.monotonic() < until:
+                time.sleep(0.001)
+            went_on.append(len(done) > before)
 
-    monkeypatch.setattr(queue, "turn", slow_turn)
+        is_turn = sha == scripts.load("turn").sha
+        return run(source, sha, arguments, let_handlers_work if is_turn else meanwhile)
+
+    monkeypatch.setattr(connection, "evaluate", slowly)
     queue.add(*(f"default/{number}" for number in range(6000)))
     with running(Controller(queue, handler(kind, lambda request: done.append(request.key)))):
         # on a busy machine, which claims little ahead, only some turns are such, and all would take minutes

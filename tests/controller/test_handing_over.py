@@ -9,6 +9,7 @@ import pytest
 from distq.controller.controller import Controller
 from distq.redisio.connection import Connection
 from distq.workqueue.current import current_request
+from distq.workqueue.engine import OnClaims
 from distq.workqueue.interface import Request, Settlement, Turn
 from distq.workqueue.queue import Queue
 from tests.controller.test_dispatcher import left_over
@@ -72,8 +73,10 @@ def test_an_item_that_comes_to_an_idle_worker_runs_in_the_thread_that_claimed_it
     claimed_by, run_by = list[int](), list[int]()
 
     class WatchedQueue(Queue):
-        def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
-            turn = super().turn(settlements, want)
+        def turn(
+            self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None
+        ) -> Turn:
+            turn = super().turn(settlements, want, on_claims)
             claimed_by.extend(threading.get_ident() for _ in turn.requests)
             return turn
 
@@ -96,10 +99,12 @@ def test_a_turn_is_in_no_context_of_a_handler(connection: Connection) -> None:
     ran_in, turns_after = set[int](), list[Request | None]()
 
     class WatchedQueue(Queue):
-        def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
+        def turn(
+            self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None
+        ) -> Turn:
             if threading.get_ident() in ran_in:
                 turns_after.append(current_request())
-            return super().turn(settlements, want)
+            return super().turn(settlements, want, on_claims)
 
     def reconcile(request: Request) -> None:
         assert current_request() == request

@@ -78,9 +78,11 @@ def test_a_list_by_labels_asks_redis_for_no_other_objects(
         reader.list()
         evaluate, reads, sha = scene.connection.evaluate, list[str](), scripts.load("cache/read").sha
 
-        def counted(source: str, its_sha: str, arguments: Any) -> Any:  # the leader has the connection, too
+        def counted(
+            source: str, its_sha: str, arguments: Any, *meanwhile: Any
+        ) -> Any:  # the leader has the connection, too
             reads.extend([its_sha] if its_sha == sha else [])
-            return evaluate(source, its_sha, arguments)
+            return evaluate(source, its_sha, arguments, *meanwhile)
 
         with rows_read(monkeypatch) as rows, monkeypatch.context() as patch:
             patch.setattr(scene.connection, "evaluate", counted)

@@ -11,6 +11,7 @@ from distq.inspector import Inspector
 from distq.redisio import scripts
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.conversation import Meanwhile
 from distq.redisio.limits import BATCH_LIMIT, REPAIR_LIMIT, TURN_LIMIT
 from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -29,13 +30,13 @@ class Measured(Connection):
         self.items: dict[str, list[int]] = defaultdict(list)
         self._scripts = {scripts.load(name).sha: scripts.load(name) for name in scripts.names()}
 
-    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> object:
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument], *meanwhile: Meanwhile) -> object:
         """Run a script, and count."""
         script = self._scripts[sha]
         if script.last_is_list:
             others = 1 + len(script.keys) + len(script.arguments) - 1
             self.items[script.name].append(len(arguments) - others)
-        return super().evaluate(source, sha, arguments)
+        return super().evaluate(source, sha, arguments, *meanwhile)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.conversation import Meanwhile
 
 
 class CountingConnection(Connection):
@@ -17,11 +18,16 @@ class CountingConnection(Connection):
         return super().execute(*command, near=near)
 
     def evaluate_and(
-        self, source: str, sha: str, arguments: Sequence[Argument], *then: Sequence[Argument]
+        self,
+        source: str,
+        sha: str,
+        arguments: Sequence[Argument],
+        *then: Sequence[Argument],
+        meanwhile: Meanwhile = None,
     ) -> list[Any]:
         """Count one."""
         self.round_trips += 1
-        return super().evaluate_and(source, sha, arguments, *then)
+        return super().evaluate_and(source, sha, arguments, *then, meanwhile=meanwhile)
 
     def pipeline(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool = False) -> list[Any]:
         """Count one."""

@@ -184,12 +184,13 @@ class Fleet:
             self._turn(consumer, why)
             return
         answer = decode(reply, len(settled), others, ClaimPeriod())
-        for request in answer.requests:
+        requests, _ = answer.claims.read()
+        for request in requests:
             if request.key in self.pending_since:  # and was not a dead consumer's
                 self.lateness[request.key] = self.now - self.pending_since.pop(request.key)
             consumer.held.append(request)
             self._at(self.now + consumer.work, partial(self._finish, consumer, request))
-        if len(answer.requests) < want:
+        if len(requests) < want:
             self._sleep(consumer, round(answer.wait * 1e6))
 
     def _finish(self, consumer: Consumer, request: Request) -> None:

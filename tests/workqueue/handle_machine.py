@@ -189,19 +189,34 @@ class HandleMachine(RuleBasedStateMachine):
                 getattr(pair.redis, how)(claim.redis, *more), getattr(pair.memory, how)(claim.memory, *more)
             )
 
-    @rule(who=any_handle, outcomes=st.lists(st.sampled_from(OUTCOMES), max_size=3), want=any_of(0, 1, 3))
-    def turn(self, who: int, outcomes: Sequence[Result | BaseException | None], want: int) -> None:
-        """Settle what the handle holds, and claim, in one step."""
+    @rule(
+        who=any_handle,
+        outcomes=st.lists(st.sampled_from(OUTCOMES), max_size=3),
+        want=any_of(0, 1, 3),
+        later=st.booleans(),
+    )
+    def turn(
+        self, who: int, outcomes: Sequence[Result | BaseException | None], want: int, *, later: bool
+    ) -> None:
+        """Settle what the handle holds, and claim, in one step; the claims may come ``later``."""
         pair = self.pairs[who]
         held = [claim for claim in self.claims if not claim.redis.cancelled.is_set()][-3:]
         chosen = list(zip(held, map(outcome_of, outcomes), strict=False))
-        redis = pair.redis.turn([Settlement(claim.redis, outcome) for claim, outcome in chosen], want)
+        claimed: list[Request] = []
+        redis = pair.redis.turn(
+            [Settlement(claim.redis, outcome) for claim, outcome in chosen],
+            want,
+            claimed.extend if later else None,
+        )
+        if later:
+            pair.redis.turn([], 0, claimed.extend)
+        claimed += redis.requests
         memory = pair.memory.turn([Settlement(claim.memory, outcome) for claim, outcome in chosen], want)
         pair.compare(list(redis.dispositions), list(memory.dispositions))
         pair.compare(redis.promoted, memory.promoted)
-        pair.compare([each.key for each in redis.requests], [each.key for each in memory.requests])
+        pair.compare([each.key for each in claimed], [each.key for each in memory.requests])
         claims = len(self.claims)
-        for one, other in zip(redis.requests, memory.requests, strict=True):
+        for one, other in zip(claimed, memory.requests, strict=True):
             known, self.claims = self.claims, self.claims[:claims]  # one turn, one fence
             self._note(one, other)
             self.claims = [*known, self.claims[-1]]
@@ -241,7 +256,7 @@ class HandleMachine(RuleBasedStateMachine):
         if not any(map(_has_session, living)):
             return  # it would not be noticed
         session, state = lapsing.memory._session, lapsing.memory._engine.state
-        number, held = session._number, [(each.key, each.fence) for each in session.held()]
+        number, held = session._number, [(each.key, each.fence) for each in session._held.values()]
         for _ in range(4):
             self._step(10.0, living)
             if not self._is_in_redis(lapsing):

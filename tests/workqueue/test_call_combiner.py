@@ -11,7 +11,7 @@ import pytest
 from distq.errors import RedisUnavailable
 from distq.workqueue import call_combiner
 from distq.workqueue.call_combiner import CallCombiner, PendingCall
-from distq.workqueue.engine import Entry
+from distq.workqueue.engine import Entry, OnClaims
 from distq.workqueue.interface import Turn
 from tests.support.eventually import eventually
 
@@ -27,8 +27,8 @@ class Answered:
         self.about_to_go_on = PendingCall([], 0, 1, turn=Turn([], [], 0.0))
         self.combiner._calls.append(self.about_to_go_on)
 
-    def _make_turn(self, entries: Sequence[Entry], want: int, ahead: int) -> Turn:
-        del entries, want
+    def _make_turn(self, entries: Sequence[Entry], want: int, ahead: int, on_claims: OnClaims | None) -> Turn:
+        del entries, want, on_claims
         self.sizes.append(ahead)  # each call asks for one item ahead
         if self.error is not None:
             raise self.error

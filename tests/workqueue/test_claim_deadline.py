@@ -10,6 +10,7 @@ import pytest
 from distq.errors import Empty
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.conversation import Meanwhile
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.cancellation import Cancelled, ClaimPeriod
 from distq.workqueue.claim_deadline import ClaimDeadline
@@ -27,9 +28,9 @@ class Frozen(Connection):
         self._clock = clock
         self.late: dict[str, float] = {}
 
-    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument], *meanwhile: Meanwhile) -> Any:
         """Let the server do it, and then let time pass here."""
-        reply = super().evaluate(source, sha, arguments)
+        reply = super().evaluate(source, sha, arguments, *meanwhile)
         (script,) = [name for name in scripts.names() if scripts.load(name).sha == sha]
         self._clock.ahead += self.late.pop(script, 0.0)
         return reply

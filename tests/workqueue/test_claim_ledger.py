@@ -4,13 +4,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from distq.workqueue.claim_ledger import ClaimLedger
+from distq.workqueue.claim_ledger import FEW, ClaimLedger
 from distq.workqueue.interface import ENDED, Release, Request, Settlement
 from distq.workqueue.turns import TurnReply
+from tests.workqueue.claims import claims_of
 
 
 def _reply(*requests: Request, settled: int = 0) -> TurnReply:
-    return TurnReply(5000, list(requests), [ENDED] * settled, 0.0, alone=False)
+    return TurnReply(5000, claims_of(*requests), [ENDED] * settled, 0.0, alone=False)
 
 
 class CutOff(list[Settlement]):
@@ -87,3 +88,23 @@ def test_items_that_were_put_back_are_forgotten(ledger: ClaimLedger) -> None:
         released = [Settlement(spare, Release()) for spare in ledger.take_spare()]
         ledger.record(released, _reply(settled=1), asked=False)
     assert ledger.lose() == {}
+
+
+@pytest.fixture
+def unread(ledger: ClaimLedger) -> dict[str, int]:
+    """Let the ledger have claims that no caller fetched; return their fences."""
+    requests = [Request(f"a{number}", fence=5) for number in range(FEW + 1)]
+    ledger.record([], _reply(*requests), asked=True)
+    assert ledger.unread == len(requests)
+    return {request.key: request.fence for request in requests}
+
+
+def test_unread_claims_are_lost_with_their_session(ledger: ClaimLedger, unread: dict[str, int]) -> None:
+    """Else the crashes that Redis counted for their items would stay."""
+    assert ledger.lose() == unread
+
+
+def test_unread_claims_that_the_server_has_stay(ledger: ClaimLedger, unread: dict[str, int]) -> None:
+    """A comparison reads them first."""
+    assert ledger.compare(unread) == []
+    assert {request.key: request.fence for request in ledger.take(len(unread))} == unread

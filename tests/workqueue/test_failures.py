@@ -194,7 +194,7 @@ class TestCrashes:
             self._crash(make_queue, server_time, living)
         living.add("a", "b")
         assert [request.key for request in living.turn([], 5).requests] == ["a"]
-        living.release(Request("a", fence=living._session.held()[0].fence))
+        living.release(Request("a", fence=living._session.ledger.held["a"].fence))
         self._crash(make_queue, server_time, living)
         assert item_of(inspector, "a").last_error == "its workers died 4 times"
         living.add("a")

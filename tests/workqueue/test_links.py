@@ -8,6 +8,7 @@ from distq.errors import ConfigError, QueueFull, RetryAfter
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Argument, Connection
 from distq.redisio.contents import findings
+from distq.redisio.conversation import Meanwhile
 from distq.redisio.keys import queue_key
 from distq.redisio.stream_store import StreamStore
 from distq.spans import NO_ATTRIBUTES, Attributes, Kind, SpanFailure
@@ -189,7 +190,7 @@ def test_a_turn_that_is_repeated_links_as_before(connection: Connection) -> None
     replies = list[object]()
     ask = connection.evaluate
 
-    def evaluate(source: str, sha: str, arguments: Sequence[Argument]) -> object:
+    def evaluate(source: str, sha: str, arguments: Sequence[Argument], *meanwhile: Meanwhile) -> object:
         replies.append(ask(source, sha, arguments))
         return ask(source, sha, arguments)
 
@@ -205,9 +206,9 @@ class Wire(Connection):
         super().__init__(url)
         self.replies: list[object] = []
 
-    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> object:
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument], *meanwhile: Meanwhile) -> object:
         """Run a script."""
-        self.replies.append(super().evaluate(source, sha, arguments))
+        self.replies.append(super().evaluate(source, sha, arguments, *meanwhile))
         return self.replies[-1]
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.conversation import Meanwhile
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
@@ -24,10 +25,10 @@ class CountedTurns(Connection):
 
     turns = 0
 
-    def evaluate(self, source: str, sha: str, arguments: Any) -> Any:
+    def evaluate(self, source: str, sha: str, arguments: Any, *meanwhile: Meanwhile) -> Any:
         """Count a turn."""
         self.turns += sha == scripts.load("turn").sha
-        return super().evaluate(source, sha, arguments)
+        return super().evaluate(source, sha, arguments, *meanwhile)
 
 
 @pytest.fixture

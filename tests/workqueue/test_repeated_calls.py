@@ -21,12 +21,12 @@ class Unsent(Unheard):
 
     unsent = 0
 
-    def evaluate(self, source: str, sha: str, arguments):  # type: ignore[no-untyped-def]  # as the original's
+    def evaluate(self, source: str, sha: str, arguments, *meanwhile):  # type: ignore[no-untyped-def]  # as the original's
         """Let the server do it, unless the call gets lost, and perhaps lose the reply."""
         if self.unsent:
             self.unsent -= 1
             raise RedisUnavailable("the call was lost")
-        return super().evaluate(source, sha, arguments)
+        return super().evaluate(source, sha, arguments, *meanwhile)
 
 
 @pytest.fixture

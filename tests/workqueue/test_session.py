@@ -12,6 +12,7 @@ import pytest
 
 from distq.errors import Empty, RedisUnavailable, Unanswered
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.conversation import Meanwhile
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.call_combiner import PendingCall
 from distq.workqueue.heartbeat import NEWS_INTERVAL, Heartbeat
@@ -30,9 +31,9 @@ class Unheard(Connection):
     losing: Iterator[bool] = iter(())
     """Which of the next replies get lost."""
 
-    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument], *meanwhile: Meanwhile) -> Any:
         """Let the server do it, and perhaps lose the reply."""
-        reply = super().evaluate(source, sha, arguments)
+        reply = super().evaluate(source, sha, arguments, *meanwhile)
         if self.lost or next(self.losing, False):
             self.lost = max(0, self.lost - 1)
             raise RedisUnavailable("the reply was lost")
@@ -52,9 +53,9 @@ class Slow(Connection):
         self.under_way = threading.Event()
         self.go_on = threading.Event()
 
-    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument], *meanwhile: Meanwhile) -> Any:
         """Let the server do it, and wait."""
-        reply = super().evaluate(source, sha, arguments)
+        reply = super().evaluate(source, sha, arguments, *meanwhile)
         if self.slowly:
             self.slowly = False
             self.under_way.set()

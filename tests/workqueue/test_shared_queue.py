@@ -16,6 +16,7 @@ from distq.errors import RetryAfter, ShutDown
 from distq.redisio import scripts
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.conversation import Meanwhile
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import Committed, Fenced, StreamStore, stream_records
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -162,10 +163,10 @@ class Counting(Connection):
         self.ran: Counter[str] = Counter()
         self._names = {scripts.load(name).sha: name for name in scripts.names()}
 
-    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument], *meanwhile: Meanwhile) -> Any:
         """Count it and run it."""
         self.ran[self._names[sha]] += 1
-        return super().evaluate(source, sha, arguments)
+        return super().evaluate(source, sha, arguments, *meanwhile)
 
 
 @pytest.mark.conformance("RD-04")

@@ -9,6 +9,7 @@ from distq.errors import QueueFull, RedisUnavailable, TerminalError
 from distq.inspector import Inspector
 from distq.inspector.view import Rows, Wanted
 from distq.redisio.connection import Connection
+from distq.redisio.conversation import Meanwhile
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.gauges import QueueGauges
 from distq.workqueue.interface import Request, Settlement, Success
@@ -532,10 +533,10 @@ def test_where_redis_fails_just_then_it_is_said_with_the_next_session(
     server_time.lapse(living)
     run = QueueStore.run
 
-    def fail(store: QueueStore, script: str, **inputs: Any) -> Any:
+    def fail(store: QueueStore, script: str, *meanwhile: Meanwhile, **inputs: Any) -> Any:
         if script == "forgive":
             raise RedisUnavailable("no answer")
-        return run(store, script, **inputs)
+        return run(store, script, *meanwhile, **inputs)
 
     with monkeypatch.context() as patch:
         patch.setattr(QueueStore, "run", fail)

@@ -8,6 +8,7 @@ import pytest
 from distq.errors import RedisUnavailable
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.conversation import Meanwhile
 from distq.redisio.limits import COSTLY_LIMIT
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Outcome, Release, Request, Retry, Settlement, Success
@@ -25,9 +26,9 @@ class Turns(Connection):
         self.lost = 0
         """Say which of the next turns loses its reply; 1 is the next."""
 
-    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument], *meanwhile: Meanwhile) -> Any:
         """Let the server do it, and perhaps lose the reply."""
-        reply = super().evaluate(source, sha, arguments)
+        reply = super().evaluate(source, sha, arguments, *meanwhile)
         if sha == scripts.load("turn").sha:
             self.turns += 1
             self.lost -= 1

@@ -18,6 +18,7 @@ from distq.workqueue.turns import TurnReply
 from distq.workqueue.worker import Worker
 from tests.support.eventually import eventually
 from tests.support.populated import SECOND
+from tests.workqueue.claims import claims_of
 
 pytestmark = pytest.mark.first_contact(13)
 
@@ -27,7 +28,7 @@ DONE = Settlement(Request("a"), Success())
 def _count(worker: Worker, settlements: list[Settlement], kinds: list[Any]) -> None:
     """Count a turn after which these are of these kinds."""
     dispositions = [Disposition(kind) for kind in kinds]
-    worker.count(settlements, TurnReply(5000, [], dispositions, 0.0, alone=False))
+    worker.count(settlements, TurnReply(5000, claims_of(), dispositions, 0.0, alone=False))
 
 
 def test_counts_are_seen_long_before_the_next_heartbeat_is_due(connection: Connection) -> None:

@@ -29,6 +29,7 @@ from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sampl
 from distq.redisio.limits import TURN_LIMIT
 from distq.spans import SpanProvider
 from distq.wording import counted, duration
+from distq.workqueue.engine import OnClaims
 from distq.workqueue.interface import Release, Request, Settlement
 
 CANCEL_TIME = 1.0
@@ -99,6 +100,8 @@ class Dispatcher:
         )
         self._finished: deque[Settlement] = deque()
         self._in_hand = 0
+        self._unread = 0
+        """How many claims the last turn left to the next one."""
         # items claimed ahead count for the fleet
         is_limited = self._fleet_concurrency is not None or per_flow is not None
         self._pace = ClaimPace(self._concurrency, claims_ahead=not is_limited)
@@ -258,16 +261,21 @@ class Dispatcher:
         settlements = self._collect() if self._finished else []
         if self._in_hand and self._pace.is_stale(self._executor.pending()):
             self._settle(self._cancel_pending())
-        want = self._pace.want(self._executor.slots(), self._in_hand, settles=bool(settlements))
+        in_hand = self._in_hand + self._unread
+        want = self._pace.want(self._executor.slots(), in_hand, settles=bool(settlements))
         wait = None
         if settlements or want:
-            turn = self._turns.make(settlements, want)
+            turn = self._turns.make(settlements, want, self._enqueue)
+            self._unread = turn.unread
             if self._stopping.is_set():
                 self._settle(_releases(turn.requests))
                 return None
-            wait = turn.wait if len(turn.requests) < want else None
+            wait = turn.wait if len(turn.requests) + turn.unread < want else None
             if own := self._submit(turn.requests, wait):
                 return own
+            if self._unread and self._finished and not self._executor.pending():
+                return None  # handlers are so quick that Redis can work while these claims are read
+            self._take_unread(self._enqueue)
         if not self._in_hand and self._executor.slots() == 0:
             slots = counted(self._concurrency, "slot")
             raise NoSlotLeft(
@@ -330,15 +338,28 @@ class Dispatcher:
         """
         if not requests:
             return None
-        self._in_hand += len(requests)
-        self._pace.submit(len(requests))
-        if not self._executor.hands_over or self._in_hand > self._executor.slots():
-            self._executor.submit(requests)
+        if not self._executor.hands_over or self._in_hand + len(requests) > self._executor.slots():
+            self._enqueue(requests)
             return None
+        self._count(requests)
         self._left_to_wait = wait
         own, *others = requests
         self._executor.hand_over(others)  # last: from here on the other thread goes on
         return own
+
+    def _enqueue(self, requests: Sequence[Request]) -> None:
+        self._count(requests)
+        self._executor.submit(requests)
+
+    def _take_unread(self, on_claims: OnClaims) -> None:
+        """Take the claims that the last turn left to the next one, without a turn."""
+        if self._unread:
+            self._turns.make([], 0, on_claims)
+            self._unread = 0
+
+    def _count(self, requests: Sequence[Request]) -> None:
+        self._in_hand += len(requests)
+        self._pace.submit(len(requests))
 
     def _collect(self) -> list[Settlement]:
         """Take the outcomes of handlers, at most a batch."""
@@ -356,6 +377,7 @@ class Dispatcher:
         self._pace.forget_submissions()
         pending = self._executor.cancel_pending()
         self._in_hand -= len(pending)
+        self._take_unread(pending.extend)
         return _releases(pending)
 
     def _settle(self, settlements: Sequence[Settlement]) -> None:

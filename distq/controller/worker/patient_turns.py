@@ -12,6 +12,7 @@ from distq.controller.worker.reconcile_recorder import ReconcileRecorder
 from distq.controller.worker.worker_spans import WorkerSpans
 from distq.errors import LayoutTooNew, RedisError
 from distq.wording import duration
+from distq.workqueue.engine import OnClaims
 from distq.workqueue.handle import QueueHandle
 from distq.workqueue.interface import Settlement, Success, Turn, all_ended
 
@@ -50,16 +51,16 @@ class PatientTurns:
         self.tried_at = -math.inf
         """The monotonic time at which Redis was asked last: an outage is no stall."""
 
-    def make(self, settlements: Sequence[Settlement], want: int) -> Turn:
-        """Make one turn.
+    def make(self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None) -> Turn:
+        """Make one turn; see ``QueueHandle.turn``.
 
         Raises RedisError once the deadline is over, LayoutTooNew at once.
         """
         self.settling = len(settlements)
         if self._spans is None:
-            turn = self._wait_out(settlements, want)
+            turn = self._wait_out(settlements, want, on_claims)
         else:
-            turn = self._spans.turn(lambda: self._wait_out(settlements, want), settlements)
+            turn = self._spans.turn(lambda: self._wait_out(settlements, want, on_claims), settlements)
         self.settling = 0
         if not settlements:
             return turn
@@ -72,12 +73,12 @@ class PatientTurns:
                 self._on_settled(self._name, settlement)
         return turn
 
-    def _wait_out(self, settlements: Sequence[Settlement], want: int) -> Turn:
+    def _wait_out(self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None) -> Turn:
         away_since, pause = None, FIRST_PAUSE
         while True:
             self.tried_at = time.monotonic()
             try:
-                turn = self._queue.turn(settlements, want)
+                turn = self._queue.turn(settlements, want, on_claims)
                 break
             except LayoutTooNew:
                 raise

@@ -53,8 +53,9 @@ class WorkerSpans:
         except RedisError as error:
             self._turned(since, settlements, 0, failure_of(error, str(error)))
             raise
-        if settlements or turn.requests:
-            self._turned(since, settlements, len(turn.requests), None)
+        claimed = len(turn.requests) + turn.unread
+        if settlements or claimed:
+            self._turned(since, settlements, claimed, None)
         return turn
 
     def _turned(

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from distq.workqueue.engine import Entry, RateLimitedAdd, TurnSettings
+from distq.workqueue.engine import Entry, OnClaims, RateLimitedAdd, TurnSettings
 from distq.workqueue.interface import Request, Turn
 from distq.workqueue.memory import entries as rules
 from distq.workqueue.memory.endings import REFUSED, dispositions_of, ending_of, requests_of
@@ -41,9 +41,11 @@ class MemorySession:
         self._interrupted = False
         self._thread = threading.local()
 
-    def turn(self, entries: Sequence[Entry], want: int, ahead: int = 0) -> Turn:
+    def turn(
+        self, entries: Sequence[Entry], want: int, ahead: int = 0, on_claims: OnClaims | None = None
+    ) -> Turn:
         """Settle and claim, as ``QueueHandle.turn``. Nothing is claimed ahead: it saves no round trip."""
-        del ahead
+        del ahead, on_claims
         with self._engine.lock:
             self._in_turn = True
             try:
@@ -138,9 +140,9 @@ class MemorySession:
     def announce_stop(self) -> None:
         """Do nothing: no other process uses this queue."""
 
-    def held(self) -> Sequence[Request]:
-        """Return the requests that this handle holds."""
-        return list(self._held.values())
+    def held(self) -> int:
+        """Return how many claims this handle holds."""
+        return len(self._held)
 
     def is_claiming(self) -> bool:
         """Return whether this thread makes a turn; those of others end before this returns."""

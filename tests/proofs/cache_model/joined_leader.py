@@ -21,6 +21,7 @@ from distq.errors import DistqError, LeaseLost, RedisUnavailable
 from distq.informer.lister import Lister
 from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
+from distq.redisio.conversation import Meanwhile
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.queue import Queue
 from tests.proofs.cache_model.joined_cluster import FOO, GRANT, ClusterClient, JoinedCluster
@@ -99,8 +100,11 @@ class SteppedLine(Connection):
         self._address, self._servers = connection._address, connection._ready_servers()
         self._pause = pause
 
-    def evaluate_and(self, source: str, sha: str, arguments: Sequence[Argument], *then: Any) -> list[Any]:
+    def evaluate_and(
+        self, source: str, sha: str, arguments: Sequence[Argument], *then: Any, meanwhile: Meanwhile = None
+    ) -> list[Any]:
         """Run a script, and commands after it."""
+        assert meanwhile is None
         replies = self._in_step(lambda: Connection.evaluate_and(self, source, sha, arguments, *then))
         self.reads += sha == _READ.sha
         return replies

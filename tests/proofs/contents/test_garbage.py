@@ -203,8 +203,8 @@ def test_only_unreadable_items_are_called_dead(
     counted: list[int] = []
     run_script = QueueStore.run
 
-    def wiped_after_a_claim(store: QueueStore, script: str, **inputs: Any) -> Any:
-        reply = run_script(store, script, **inputs)
+    def wiped_after_a_claim(store: QueueStore, script: str, *meanwhile: Any, **inputs: Any) -> Any:
+        reply = run_script(store, script, *meanwhile, **inputs)
         if script == "turn":
             connection.execute("FLUSHALL")
         return reply

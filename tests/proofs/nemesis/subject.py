@@ -20,6 +20,7 @@ from typing import Any
 
 from distq import Client, Controller, For, Queue, Request, Watches
 from distq.controller.event import Event
+from distq.workqueue.engine import OnClaims
 from distq.workqueue.interface import Settlement, Turn
 from tests.proofs.nemesis import stepped_clock
 from tests.proofs.nemesis.journal import JournalWriter
@@ -58,7 +59,7 @@ class JournaledQueue(Queue):
 
     _tried: dict[tuple[str, int], float]
 
-    def turn(self, settlements: Sequence[Settlement], want: int) -> Turn:
+    def turn(self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None) -> Turn:
         """Settle and claim."""
         if not hasattr(self, "_tried"):
             self._tried = {}
@@ -66,7 +67,7 @@ class JournaledQueue(Queue):
         claims = [(each.request.key, each.request.fence) for each in settlements]
         for each in claims:
             self._tried.setdefault(each, now)
-        turn = super().turn(settlements, want)
+        turn = super().turn(settlements, want, on_claims)
         for (key, fence), disposition in zip(claims, getattr(turn, DISPOSITIONS), strict=True):
             accepted = disposition.kind not in {"refused", "unknown"}
             tried = self._tried.pop((key, fence), now)

@@ -6,6 +6,7 @@ from typing import Any
 
 from distq.errors import RedisUnavailable
 from distq.redisio.connection import Argument
+from distq.redisio.conversation import Meanwhile
 from tests.proofs.simulate.asked import Inputs
 from tests.proofs.simulate.model_redis import unbound
 from tests.proofs.simulate.stepped_thread import ProcessKilled
@@ -44,7 +45,7 @@ class FaultyLine:
         self._read = read
         self._before_each = before_each
 
-    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument]) -> Any:
+    def evaluate(self, source: str, sha: str, arguments: Sequence[Argument], *meanwhile: Meanwhile) -> Any:
         """Run a script, or meet with a fault."""
         self._before_each()
         if self.dead:
