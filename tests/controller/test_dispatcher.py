@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from distq.controller.controller import Controller
+from distq.controller.worker.executors import ThreadExecutor
 from distq.errors import RetryAfter, TerminalError
 from distq.inspector import Inspector
 from distq.redisio import scripts
@@ -251,6 +253,32 @@ def test_quick_handlers_go_on_while_a_turn_is_made(
     with running(Controller(queue, handler(kind, lambda request: done.append(request.key)))):
         # on a busy machine, which claims little ahead, only some turns are such, and all would take minutes
         eventually(lambda: sum(went_on) >= 3)
+
+
+def test_between_two_turns_handlers_are_looked_after(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that makes the turns asks those past their timeout to stop, also where it never waits."""
+    steps, look = list[str](), ThreadExecutor.check_overdue
+
+    class WatchedQueue(Queue):
+        def turn(
+            self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None
+        ) -> Turn:
+            steps.extend(["turn"] if settlements and on_claims else [])
+            return super().turn(settlements, want, on_claims)
+
+    def watched(executor: ThreadExecutor) -> float:
+        steps.append("look")
+        return look(executor)
+
+    monkeypatch.setattr(ThreadExecutor, "check_overdue", watched)
+    queue = WatchedQueue("foos", connection)
+    queue.add(*map(str, range(10_000)))
+    with running(Controller(queue, lambda _: None)):
+        eventually(lambda: not left_over(connection, "foos"))
+        during = steps.copy()
+    assert ("turn", "turn") not in pairwise(during)
 
 
 @KINDS

@@ -101,7 +101,7 @@ class Dispatcher:
         self._finished: deque[Settlement] = deque()
         self._in_hand = 0
         self._unread = 0
-        """How many claims the last turn left to the next one."""
+        """How many claims the last turn left to the next one, which hands them out while Redis works."""
         # items claimed ahead count for the fleet
         is_limited = self._fleet_concurrency is not None or per_flow is not None
         self._pace = ClaimPace(self._concurrency, claims_ahead=not is_limited)
@@ -132,7 +132,7 @@ class Dispatcher:
     @property
     def in_progress(self) -> int:
         """Return how many claimed requests have not been settled."""
-        return self._in_hand + self._turns.settling
+        return self._in_hand + self._unread + self._turns.settling
 
     @property
     def has_claimed(self) -> bool:
@@ -273,9 +273,9 @@ class Dispatcher:
             wait = turn.wait if len(turn.requests) + turn.unread < want else None
             if own := self._submit(turn.requests, wait):
                 return own
-            if self._unread and self._finished and not self._executor.pending():
-                return None  # handlers are so quick that Redis can work while these claims are read
-            self._take_unread(self._enqueue)
+            if self._executor.pending() or not self._finished:
+                self._take_unread(self._enqueue)
+            # else all handlers have ended, so the next turn is due, and Redis works while these are read
         if not self._in_hand and self._executor.slots() == 0:
             slots = counted(self._concurrency, "slot")
             raise NoSlotLeft(
@@ -287,6 +287,8 @@ class Dispatcher:
     def _wait(self, wait: float | None) -> None:
         """Sleep until there is something to do; ``wait`` is the queue's where it had less than wanted."""
         overdue = self._executor.check_overdue() if self._in_hand else math.inf
+        if self._unread:
+            return
         pending = self._executor.pending()
         self._enough = self._pace.ahead // 2 if wait is None else 0
         if pending > self._enough:
