@@ -20,7 +20,6 @@ from typing import Any
 
 from distq import Client, Controller, For, Queue, Request, Watches
 from distq.controller.event import Event
-from distq.workqueue.engine import OnClaims
 from distq.workqueue.interface import Settlement, Turn
 from tests.proofs.nemesis import stepped_clock
 from tests.proofs.nemesis.journal import JournalWriter
@@ -59,15 +58,15 @@ class JournaledQueue(Queue):
 
     _tried: dict[tuple[str, int], float]
 
-    def turn(self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None) -> Turn:
-        """Settle and claim."""
+    def turn(self, settlements: Sequence[Settlement], want: int, *on_claims: Any) -> Turn:
+        """Settle and claim; that of 0.1.0 knows no ``on_claims``."""
         if not hasattr(self, "_tried"):
             self._tried = {}
         now = time.monotonic()
         claims = [(each.request.key, each.request.fence) for each in settlements]
         for each in claims:
             self._tried.setdefault(each, now)
-        turn = super().turn(settlements, want, on_claims)
+        turn = super().turn(settlements, want, *on_claims)
         for (key, fence), disposition in zip(claims, getattr(turn, DISPOSITIONS), strict=True):
             accepted = disposition.kind not in {"refused", "unknown"}
             tried = self._tried.pop((key, fence), now)
