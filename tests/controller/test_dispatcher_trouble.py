@@ -17,7 +17,9 @@ from distq.errors import ConfigError, LayoutTooNew, RetryAfter
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.interface import Request
+from distq.workqueue.claim_ledger import FEW
+from distq.workqueue.engine import OnClaims
+from distq.workqueue.interface import Request, Settlement, Turn
 from distq.workqueue.queue import Queue
 from tests.controller.test_dispatcher import KINDS, handler, left_over
 from tests.support.dispatchers import running, stop
@@ -141,6 +143,34 @@ def test_a_lost_claim_informs_its_plain_handler_and_settles_nothing(
         Queue("foos", connection).add("default/web")
         eventually(lambda: len(requests) == 2 and not left_over(connection, "foos"))
     assert "of a claim that was lost" not in caplog.text
+
+
+def test_a_worker_whose_last_handlers_lost_their_claims_goes_on(connection: Connection) -> None:
+    """They settle nothing, so no turn follows that would hand out the claims of the one before."""
+    done = list[str]()
+    fresh = [f"fresh-{number:02}" for number in range(2 * FEW)]
+
+    def reconcile(request: Request) -> None:
+        if request.key == "slow":
+            request.cancelled.wait(20)
+        done.append(request.key)
+
+    class WipedQueue(Queue):
+        def turn(
+            self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None
+        ) -> Turn:
+            if not settlements or fresh[0] in done:
+                return super().turn(settlements, want, on_claims)
+            connection.execute("FLUSHALL")
+            self.add(*fresh)
+            turn = super().turn(settlements, want, on_claims)
+            eventually(lambda: dispatcher._finished)
+            return turn
+
+    queue = WipedQueue("foos", connection)
+    queue.add("slow", "quick")
+    with running(Controller(queue, reconcile, concurrency=2)) as dispatcher:
+        eventually(lambda: {*fresh} <= {*done})
 
 
 def test_an_outage_of_redis_is_waited_out_and_said_once(

@@ -273,9 +273,9 @@ class Dispatcher:
             wait = turn.wait if len(turn.requests) + turn.unread < want else None
             if own := self._submit(turn.requests, wait):
                 return own
-            if self._executor.pending() or not self._finished:
-                self._take_unread(self._enqueue)
-            # else all handlers have ended, so the next turn is due, and Redis works while these are read
+        if self._executor.pending() or not self._finished:
+            self._take_unread(self._enqueue)
+        # else all handlers have ended, so the next turn is due, and Redis works while these are read
         if not self._in_hand and self._executor.slots() == 0:
             slots = counted(self._concurrency, "slot")
             raise NoSlotLeft(
