@@ -99,28 +99,36 @@ class ClaimLedger:
 
     def read(self) -> None:
         """Read the claims of the last turn, if that was not done."""
-        unread, self._unread, self.unread = self._unread, None, 0
+        unread = self._unread
         if unread is None:
             return
         requests, unreadable = unread.read()
         self.unreadable += unreadable
-        if unread.are_over:
-            self._cancelled |= {request.key: request.fence for request in requests}
-            return
         held, replaced = self.held, list[Request]()
-        for request in requests:
+        for request in () if unread.are_over else requests:
             key = request.key
             if key in held and self.spare.pop(key, None) is None:  # in one step: another thread may take it
                 replaced.append(held[key])
             self.held[key] = self.spare[key] = request
-        if self.held is not held:  # ``cancel_all``, in another thread, may have had some of them
+        self._unread, self.unread = None, 0  # not before: ``cancel_all`` may come at any point
+        if unread.are_over:
+            self._drop(requests)
+        elif self.held is not held:  # ``cancel_all``, in another thread, may have had some of them
             for request in requests:
                 if self.held.get(request.key) is not request:
                     self.spare.pop(request.key, None)
-        if requests:
+        if requests and not unread.are_over:
             self.on_read(requests)
         for request in replaced:  # only a server that lost a claim gives the item to its own session again
             self._cancel(request, "its claim is gone")
+
+    def _drop(self, requests: Sequence[Request]) -> None:
+        """Stop holding requests whose claims ended before they were read, or meanwhile."""
+        for request in requests:
+            request.cancelled.set()  # another thread may have taken it already
+            self.spare.pop(request.key, None)
+            self.held.pop(request.key, None)
+        self._cancelled |= {request.key: request.fence for request in requests}
 
     def _forget_cancelled(self, entries: Sequence[Entry]) -> None:
         """Note that the server does not have these claims any longer: the turn ended or refused them."""

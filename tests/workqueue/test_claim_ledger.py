@@ -7,7 +7,7 @@ import pytest
 from distq.workqueue.claim_ledger import FEW, ClaimLedger
 from distq.workqueue.interface import ENDED, Release, Request, Settlement
 from distq.workqueue.turns import TurnReply
-from tests.workqueue.claims import claims_of
+from tests.workqueue.claims import GivenClaims, claims_of
 
 
 def _reply(*requests: Request, settled: int = 0) -> TurnReply:
@@ -24,6 +24,22 @@ class CutOff(list[Settlement]):
         """Cancel all, in the midst of what records the turn."""
         self._ledger.cancel_all("no heartbeat reached Redis in time")
         return super().__iter__()
+
+
+class Filling(dict[str, Request]):
+    """Spare claims; once the first is there, the deadline's thread finds all claims over."""
+
+    def __init__(self, ledger: ClaimLedger) -> None:
+        super().__init__()
+        self._ledger = ledger
+        self._has_begun = False
+
+    def __setitem__(self, key: str, request: Request) -> None:
+        """Cancel all, in the midst of what fills it."""
+        super().__setitem__(key, request)
+        if not self._has_begun:
+            self._has_begun = True
+            self._ledger.cancel_all("no heartbeat reached Redis in time")
 
 
 class Wanted(dict[str, Request]):
@@ -108,3 +124,30 @@ def test_unread_claims_that_the_server_has_stay(ledger: ClaimLedger, unread: dic
     """A comparison reads them first."""
     assert ledger.compare(unread) == []
     assert {request.key: request.fence for request in ledger.take(len(unread))} == unread
+
+
+def test_unread_claims_that_end_while_they_are_read_are_held_no_longer(
+    ledger: ClaimLedger, unread: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else no handler could settle them, and no heartbeat would give them back."""
+    read = GivenClaims.read
+
+    def read_late(claims: GivenClaims) -> tuple[list[Request], list[Request]]:
+        assert len(ledger) == len(unread)  # the deadline's thread does nothing where none is held
+        ledger.cancel_all("no heartbeat reached Redis in time")
+        return read(claims)
+
+    monkeypatch.setattr(GivenClaims, "read", read_late)
+    ledger.read()
+    assert (ledger.take(len(unread)), len(ledger)) == ([], 0)
+    assert ledger.lose() == unread
+
+
+def test_unread_claims_that_end_while_they_are_noted_are_held_no_longer(
+    ledger: ClaimLedger, unread: dict[str, int]
+) -> None:
+    """The thread that ends them has only those that were noted."""
+    ledger.spare = Filling(ledger)
+    ledger.read()
+    assert (ledger.take(len(unread)), len(ledger)) == ([], 0)
+    assert ledger.lose() == unread
