@@ -236,9 +236,10 @@ class RedisSession:
     ) -> Turn:
         """Settle the entries, and claim the items that are wanted beyond the spare ones.
 
-        With ``on_claims`` the spare ones are its caller's, since it wanted them before.
+        With ``on_claims`` the spare ones are its caller's; it wants no fewer for those that it knows of.
         """
         ledger, client = self.ledger, self.client
+        known = ledger.unread
         wait = client.resolve_doubt(0 if self._stopped else want + ahead)
         if ledger.spare:
             ledger.leave_cancelled(self.clock.monotonic())
@@ -246,9 +247,9 @@ class RedisSession:
         stopped, too_late = self._stopped, bool(client.session) and client.deadline.is_over()
         claims = not stopped and not too_late and ledger.may_claim(sent)
         spare, hand_out = len(ledger.spare) + ledger.unread, None
-        if on_claims is not None and claims and (ledger.unread or (spare and not want)):
+        if on_claims is not None and claims and spare and (known or ledger.unread or not want):
             hand_out = partial(self._hand_out, on_claims, spare)
-            spare = 0
+            spare = max(0, spare - known)  # it does not know of those of a turn in doubt
         missing = want + ahead - spare if claims else 0
         is_known = not sent and (wait > 0 if missing > 0 else bool(entries or hand_out or (want and claims)))
         if not is_known and (client.session or sent or not stopped):

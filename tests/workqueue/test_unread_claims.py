@@ -281,3 +281,19 @@ def test_their_waits_are_measured_once(turns: Turns) -> None:
     queue.turn([], 0, turns.got.extend)
     assert len(metrics.observed[QUEUE_DURATION, ("foos", "foos")]) == MANY
     queue.close()
+
+
+def test_claims_of_a_turn_in_doubt_are_among_those_that_its_worker_wants(
+    turns: Turns, connection: Connection
+) -> None:
+    """It did not learn of them, and has no slot for more."""
+    queue = Queue("foos", turns)
+    queue.add(*(f"item-{number:02}" for number in range(3 * MANY)))
+    queue.turn([], 0)
+    turns.loses = True
+    with pytest.raises(RedisUnavailable):
+        queue.turn([], MANY, turns.got.extend)
+    turn = queue.turn([], MANY, turns.got.extend)
+    assert (_keys(turns.got), len(turn.requests), turn.unread) == (KEYS, 0, 0)
+    assert _claims(connection) == MANY
+    queue.close()
