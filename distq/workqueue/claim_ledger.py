@@ -217,6 +217,7 @@ class ClaimLedger:
         They include claims that were cancelled before the loss was known.
         """
         self.read()
+        self.unreadable.clear()
         self._holds_suspect = self._empties = False
         self.cancel_all("its session was lost")
         lost, self._cancelled = self._cancelled, {}

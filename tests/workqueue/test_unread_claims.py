@@ -297,3 +297,17 @@ def test_claims_of_a_turn_in_doubt_are_among_those_that_its_worker_wants(
     assert (_keys(turns.got), len(turn.requests), turn.unread) == (KEYS, 0, 0)
     assert _claims(connection) == MANY
     queue.close()
+
+
+def test_an_item_that_cannot_be_read_is_not_called_dead_where_its_claim_was_lost(
+    turns: Turns, connection: Connection, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its session has ended, so nothing was done about it."""
+    queue = Queue("foos", turns)
+    queue.add(*KEYS)
+    connection.execute("ZADD", queue_key("foos", "ready"), 1, b"\xff")
+    queue.turn([], MANY + 1, turns.got.extend)
+    connection.execute("FLUSHALL")
+    queue.turn([], MANY, turns.got.extend)
+    assert "is dead" not in caplog.text
+    queue.close()
