@@ -239,7 +239,7 @@ class RedisSession:
         With ``on_claims`` the spare ones are its caller's; it wants no fewer for those that it knows of.
         """
         ledger, client = self.ledger, self.client
-        known = ledger.unread
+        known = len(ledger.spare) + ledger.unread
         wait = client.resolve_doubt(0 if self._stopped else want + ahead)
         if ledger.spare:
             ledger.leave_cancelled(self.clock.monotonic())
@@ -264,9 +264,8 @@ class RedisSession:
             wait = _RESTING_WAIT
         requests = [] if not want or stopped or client.deadline.is_over() else ledger.take(want)
         dispositions = self._dispositions.take(entries)
-        turn = Turn(
-            requests, dispositions, wait, ledger.promoted, ledger.revived, client.fence, ledger.unread
-        )
+        left = len(ledger.spare) + ledger.unread
+        turn = Turn(requests, dispositions, wait, ledger.promoted, ledger.revived, client.fence, left)
         ledger.promoted = ledger.revived = 0
         return turn
 

@@ -15,7 +15,7 @@ from distq.redisio.conversation import Meanwhile
 from distq.redisio.keys import queue_key
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.claim_ledger import FEW
-from distq.workqueue.interface import Request, Settlement, Success
+from distq.workqueue.interface import Request, Settlement, Success, Turn
 from distq.workqueue.queue import Queue
 from tests.support.eventually import eventually
 from tests.support.recorded_metrics import RecordedMetrics
@@ -254,13 +254,12 @@ def test_an_item_that_cannot_be_read_is_given_back_where_redis_does_not_answer(
     queue.close()
 
 
-def test_they_are_shared_with_a_call_that_travels_along(queue: Queue, turns: Turns) -> None:
-    """Then the turn returns them as any other does."""
+def _travels_along(queue: Queue, turns: Turns, want: int) -> Turn:
+    """Return a worker's turn that another call travelled with."""
     session, added = queue._session, threading.Thread(target=queue.add_rate_limited, args=("failing",))
+    made = list[Turn]()
     session._turn_lock.acquire()
-    worker = threading.Thread(
-        target=lambda: turns.got.extend(queue.turn([], MANY, turns.got.extend).requests)
-    )
+    worker = threading.Thread(target=lambda: made.append(queue.turn([], want, turns.got.extend)))
     worker.start()
     eventually(lambda: len(session._combiner._calls) == 1)
     added.start()
@@ -268,7 +267,22 @@ def test_they_are_shared_with_a_call_that_travels_along(queue: Queue, turns: Tur
     session._turn_lock.release()
     worker.join(20)
     added.join(20)
+    return made[0]
+
+
+def test_they_are_shared_with_a_call_that_travels_along(queue: Queue, turns: Turns) -> None:
+    """Then the turn returns them as any other does."""
+    turns.got.extend(_travels_along(queue, turns, MANY).requests)
     queue.turn([], 0, turns.got.extend)
+    assert _keys(turns.got) == KEYS
+
+
+def test_a_worker_learns_that_they_are_left_where_another_call_travelled_along(
+    queue: Queue, turns: Turns
+) -> None:
+    """Else it would sleep while it holds them."""
+    assert _travels_along(queue, turns, 0).unread == MANY
+    queue.turn([], MANY, turns.got.extend)
     assert _keys(turns.got) == KEYS
 
 

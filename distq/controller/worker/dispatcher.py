@@ -356,8 +356,7 @@ class Dispatcher:
     def _take_unread(self, on_claims: OnClaims) -> None:
         """Take the claims that the last turn left to the next one, without a turn."""
         if self._unread:
-            self._turns.make([], 0, on_claims)
-            self._unread = 0
+            self._unread = self._turns.make([], 0, on_claims).unread
 
     def _count(self, requests: Sequence[Request]) -> None:
         self._in_hand += len(requests)
