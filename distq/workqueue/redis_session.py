@@ -253,7 +253,12 @@ class RedisSession:
         missing = want + ahead - spare if claims else 0
         is_known = not sent and (wait > 0 if missing > 0 else bool(entries or hand_out or (want and claims)))
         if not is_known and (client.session or sent or not stopped):
-            wait = client.send(sent, missing if missing > 0 else 0, hand_out)
+            try:
+                wait = client.send(sent, missing if missing > 0 else 0, hand_out)
+            except RedisError:
+                if hand_out is not None:  # perhaps nothing was sent; these claims are as good as before
+                    hand_out()
+                raise
         elif hand_out is not None:
             hand_out()
         if ledger.unread and on_claims is None:

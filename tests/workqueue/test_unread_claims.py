@@ -325,3 +325,17 @@ def test_an_item_that_cannot_be_read_is_not_called_dead_where_its_claim_was_lost
     queue.turn([], MANY, turns.got.extend)
     assert "is dead" not in caplog.text
     queue.close()
+
+
+def test_they_are_handed_out_though_redis_cannot_be_reached(
+    queue: Queue, turns: Turns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are as good as before; else their handlers would be idle for the outage, and get them late."""
+
+    def refuse(*_: object) -> None:
+        raise RedisUnavailable("nothing listens there")
+
+    monkeypatch.setattr(turns, "evaluate", refuse)
+    with pytest.raises(RedisUnavailable):
+        queue.turn([], MANY, turns.got.extend)
+    assert _keys(turns.got) == KEYS
