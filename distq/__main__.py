@@ -11,16 +11,16 @@ from distq.beginning import importing, leave, raise_lost_ends
 def run_program() -> None:
     """Run the command line as a program of its own.
 
-    The imports take a second or more on a busy machine, and those of a TARGET any time. Until a command that
-    serves has its own handlers, SIGTERM ends it at once, with status 0: nothing has begun. Without a handler,
-    the first process of a container would ignore the signal; a handler's exception could get lost in an
-    imported module. SIGHUP has the same effect, except under nohup.
+    Until a command that serves has its own handlers, SIGTERM ends it at once, with status 0, and so does
+    SIGHUP, except under nohup. The imports take a second or more on a busy machine, and those of a TARGET any
+    time.
     """
     raise_lost_ends()
     serves = sys.argv[1:2] in (["run"], ["informer"], ["worker"])
     if serves:
+        # without a handler, the first process of a container would ignore the signal
         signal.signal(signal.SIGTERM, leave)
-        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:
+        if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # else nohup
             signal.signal(signal.SIGHUP, leave)
     try:
         with importing():
@@ -34,8 +34,7 @@ def run_program() -> None:
 
 
 def _import_for_serving(*, elects: bool) -> None:
-    """Import the modules of the command; the command itself reports an import that fails."""
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception):  # the command itself reports an import that fails
         import distq.controller.manager  # noqa: F401
 
         if elects:

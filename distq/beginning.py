@@ -17,27 +17,24 @@ class Leaving(SystemExit):
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """Keep the cyclic collector away from imported modules, then and later: modules stay.
-
-    It would take an eighth of the time, and find nothing. For a program that has its process to itself.
-    """
-    gc.disable()
+    """Keep the cyclic collector away from imported modules; for a program that has its process to itself."""
+    gc.disable()  # it would take an eighth of the time, and find nothing
     try:
         yield
     finally:
-        gc.freeze()
+        gc.freeze()  # modules stay, so later collections pass them over
         gc.enable()
 
 
 def leave(*_: object) -> None:
     """End at once with status 0: nothing has begun."""
-    os._exit(0)
+    os._exit(0)  # an exception of a handler could get lost in an imported module
 
 
 def raise_lost_ends() -> None:
-    """Let Ctrl-C and Leaving end the program also where Python loses their exceptions.
+    """Let Ctrl-C and Leaving end the program also in destructors and callbacks of weak references.
 
-    It prints one that reaches a destructor, or the callback of a weak reference, and goes on.
+    Python prints an exception that reaches one of these, and goes on.
     """
     report = sys.unraisablehook
 
@@ -53,7 +50,7 @@ def raise_lost_ends() -> None:
             else:
                 raise Leaving(code)
 
-        signal.signal(signal.SIGALRM, interrupt)
+        signal.signal(signal.SIGALRM, interrupt)  # later: Python loses the exceptions of this hook, too
         signal.setitimer(signal.ITIMER_REAL, _SOON)
 
     sys.unraisablehook = raise_again

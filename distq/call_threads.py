@@ -49,6 +49,7 @@ class AwaitedCalls:
         with self._lock:
             threads, self._threads = self._threads, None
         if threads is not None:
+            # apart, because it waits for calls, and the loop goes on meanwhile
             await asyncio.wrap_future(call_apart(threads.close, f"{self._name}-end"))
 
 
@@ -72,7 +73,7 @@ class CallThreads:
         """Return the future of a call; a call that is cancelled before it runs does not run."""
         future: Future[Value] = Future()
         with self._lock:
-            if self._idle > len(self._calls):
+            if self._idle > len(self._calls):  # each call in the queue has woken one of the idle threads
                 self._changed.notify()
             elif len(self._threads) < self._most:
                 thread = threading.Thread(target=self._work, name=self._name, daemon=True)
@@ -104,7 +105,7 @@ class CallThreads:
             self._idle -= 1
             if self._calls:
                 return self._calls.popleft()
-            self._threads.discard(threading.current_thread())
+            self._threads.discard(threading.current_thread())  # with the lock: submit counts the threads
             return None
 
 

@@ -23,6 +23,7 @@ class Clock(Protocol):
         """Wait until the event is set or ``timeout`` seconds went by; return whether it is set."""
 
 
+# Leases and claims run out while this machine is suspended
 _COUNTS_SUSPEND = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 

@@ -139,7 +139,7 @@ class Settings:
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise ConfigError(f"bad {name}: {number}. Give 1 or more.")
-        if not self.grace_period >= 0:
+        if not self.grace_period >= 0:  # in this form for NaN, too
             raise ConfigError(f"bad grace_period: {self.grace_period}. Give 0 seconds or more.")
         if self.http_address is not None:
             host_and_port(self.http_address)
@@ -170,7 +170,7 @@ class Settings:
             variable = variable_of(setting.name)
             if flag is not None:
                 chosen[setting.name] = flag
-            elif text := environment.get(variable, ""):
+            elif text := environment.get(variable, ""):  # an empty one counts as not set
                 chosen[setting.name] = _parse(variable, text, setting.type)
         return cls(**chosen, **flags)
 
@@ -224,28 +224,22 @@ def _parse(variable: str, text: str, kind: object) -> Any:
 
 
 def _mask_url(name: str, value: Any) -> Any:
-    """Mask the password of a URL; the user stays visible, because it helps to find mistakes.
-
-    If its special characters were not encoded, the password may be anywhere, and nothing is shown.
-    """
+    """Mask the password of a URL; the user stays visible, because it helps to find mistakes."""
     if name != "redis_url" or not isinstance(value, str):
         return str(value) if isinstance(value, Path) else value
     parts = _URL.fullmatch(value)
-    if parts is None:
+    if parts is None:  # special characters that are not encoded: the password may be anywhere
         return "***"
     user, colon, _ = (parts["user"] or "").partition(":")
-    user = "***" if "%3a" in user.lower() else user
+    user = "***" if "%3a" in user.lower() else user  # an encoded colon: this may be the password, too
     login = "" if parts["user"] is None else f"{user}{':***' if colon else ''}@"
     return f"{parts['scheme']}://{login}{parts['place']}{'?***' if parts['query'] else ''}"
 
 
 def lease_name(program: str, prefix: str) -> str:
-    """Return the Lease that the informers of a program compete for: PREFIX-PROGRAM, as an object's name.
-
-    A prefix that is no object's name gets a checksum, which distinguishes it from those that look like it.
-    """
+    """Return the Lease that the informers of a program compete for: PREFIX-PROGRAM, as an object's name."""
     installation, name = _object_name(prefix), _object_name(program)[:57]
-    if installation != prefix:
+    if installation != prefix:  # prefixes that differ in capitals or dots must not share a Lease
         installation += f"-{zlib.crc32(prefix.encode()):08x}"
     return f"{installation}-{name}".rstrip("-")
 

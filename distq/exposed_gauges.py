@@ -31,11 +31,11 @@ class ExposedGauges:
     def read(self) -> dict[tuple[Metric, Labels], float]:
         """Return the gauges now; equal ones of several Managers in one process count once."""
         with self._lock:
-            reads = list(self._reads.values())
+            reads = list(self._reads.values())  # called without the lock: some wait for Redis
         gauges: dict[tuple[Metric, Labels], float] = {}
         for read in reads:
             try:
                 gauges.update({(metric, labels): value for metric, labels, value in read()})
-            except Exception:  # one error does not lose the other gauges
+            except Exception:  # one error must not lose the other gauges
                 _logger.exception("some metrics could not be read")
         return gauges

@@ -20,7 +20,7 @@ def require_extra(extra: str) -> Iterator[None]:
         # distq.client names an extra of its own, which is only a part of this one
         missing = error if isinstance(error, ModuleNotFoundError) else error.__context__
         if not isinstance(missing, ModuleNotFoundError) or str(missing.name).startswith("distq"):
-            raise
+            raise  # a module of distq is missing by a mistake, and no extra brings it
         package = str(missing.name).partition(".")[0]
         raise missing_extra(f'no module "{package}"', extra) from None
 

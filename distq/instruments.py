@@ -77,7 +77,7 @@ class Gauge(Instrument):
 
     def samples(self) -> Iterator[Sample]:
         """Yield the present values."""
-        for labels, value in self._values.copy().items():
+        for labels, value in self._values.copy().items():  # other threads set values meanwhile
             yield self.metric, labels, value
 
 
@@ -147,7 +147,7 @@ class Instruments:
                 assert isinstance(known, type(new))  # noqa: S101  # _metric refuses another kind
                 return known
             if self._provider is not None:
-                new.report_to(self._provider)
+                new.report_to(self._provider)  # first: it may refuse the name
             self._all[new.metric.name] = new
             return new
 
@@ -166,11 +166,12 @@ def _metric(
     labels: Sequence[str],
     buckets: tuple[float, ...] = (),
 ) -> Metric:
-    """Return the metric of this name; raise ConfigError if a different one has the name."""
+    """Return the metric of this name, the known one if it is the same; raise ConfigError if it differs."""
     if not _METRIC_NAME.fullmatch(str(name)):
         raise ConfigError(f"bad name of a metric: {name!r:.80}. Use letters, digits and underscores.")
     if not isinstance(meaning, str) or not meaning.isprintable():
         raise ConfigError(f"bad meaning of {name}: {meaning!r:.80}. Give a line that can be printed.")
+    # "le" is Prometheus' label for the bounds of a histogram
     are_names = all(_LABEL_NAME.fullmatch(str(name)) for name in labels)
     if isinstance(labels, str) or not are_names or len({"le", *labels}) != len(labels) + 1:
         raise ConfigError(f"bad labels of {name}: {labels!r:.80}. Give a list of names, each once, not le.")

@@ -107,15 +107,11 @@ def suggesting_keywords(
                 for name in keywords:
                     if name not in known:
                         remedy = remedies.get(name) or did_you_mean(name, known)
-                        raise _unknown(cls.__name__, name, remedy) from None
+                        text = f"{cls.__name__}() got an unexpected keyword argument {name!r}. {remedy}"
+                        raise TypeError(text.rstrip()) from None  # as Python 3.13 words it
                 raise
 
         cls.__init__ = init  # type: ignore[method-assign]
         return cls
 
     return decorate
-
-
-def _unknown(called: str, name: str, remedy: str) -> TypeError:
-    """Return the message of Python 3.13."""
-    return TypeError(f"{called}() got an unexpected keyword argument {name!r}. {remedy}".rstrip())

@@ -106,7 +106,7 @@ class _Span:
 
     def link(self) -> str:
         about = self._span.get_span_context()
-        if not about.trace_flags.sampled:
+        if not about.trace_flags.sampled:  # a link to a span that is not kept leads nowhere
             return ""
         headers: dict[str, str] = {}
         _W3C.inject(headers, trace.set_span_in_context(self._span))
@@ -129,9 +129,10 @@ class _Span:
 
 
 def _links(link: str) -> Sequence[trace.Link]:
-    """Return a link in OpenTelemetry's form; none for an invalid one."""
+    """Return a sequence with the link in OpenTelemetry's form, empty if the link is invalid."""
     if not link:
         return ()
+    # in an empty context: an invalid link would give the span of the present one
     linked = trace.get_current_span(_W3C.extract({"traceparent": link}, context.Context()))
     about = linked.get_span_context()
     return [trace.Link(about)] if about.is_valid else ()
@@ -177,6 +178,7 @@ class _Instruments:
         """
         with self._collecting:
             if metric not in self._reading:
+                # first the metric: OpenTelemetry may ask for it before it is noted as declared
                 self._reading = {each: {} for each in [metric, *self._declared]}
                 for (each, labels), value in self.gauges.read().items():
                     self._reading.setdefault(each, {})[labels] = value

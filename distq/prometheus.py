@@ -63,9 +63,9 @@ class PrometheusMetrics:
         return _Page(self._registry)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True)  # with equality, by which Managers find that they can share an HTTP address
 class _Page:
-    """Answers scrapes; two pages of the same registry are equal."""
+    """Answers scrapes."""
 
     registry: CollectorRegistry
 

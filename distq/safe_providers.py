@@ -38,7 +38,7 @@ class _Calls:
         if owner is None:
             return otherwise
         try:
-            value: Value = getattr(owner, method)(*args, **named)
+            value: Value = getattr(owner, method)(*args, **named)  # a provider may lack the method
             return value
         except Exception as error:  # noqa: BLE001 - it is logged
             self.log(error)
@@ -84,7 +84,7 @@ class SafeMetrics:
             return
         try:
             declare(metric)
-        except ConfigError:
+        except ConfigError:  # an error of the program, not of the provider
             raise
         except Exception as error:  # noqa: BLE001 - it is logged
             self._calls.log(error)
@@ -129,10 +129,10 @@ class _SafeSpan:
 
 
 def safe_metrics(provider: MetricsProvider, clock: Clock = SYSTEM_CLOCK) -> SafeMetrics:
-    """Return a provider that hands on all calls, and raises nothing."""
+    """Return a provider that hands on all calls, and raises nothing; a safe one is returned as it is."""
     return provider if isinstance(provider, SafeMetrics) else SafeMetrics(provider, clock)
 
 
 def safe_spans(provider: SpanProvider) -> SafeSpans:
-    """Return a provider that hands on all calls, and raises nothing."""
+    """Return a provider that hands on all calls, and raises nothing; a safe one is returned as it is."""
     return provider if isinstance(provider, SafeSpans) else SafeSpans(provider)

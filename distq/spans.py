@@ -74,13 +74,14 @@ def sending(
     attributes = {**of_queue(queue, operation, "send"), **count, **about}
     span = provider.begin(f"{operation} {queue}", "producer", attributes)
     try:
-        yield _valid(span.link())
+        yield _valid(span.link())  # a provider of the program may return any text
     except BaseException as error:
         span.end(failure=failure_of(error, str(error)))
         raise
     span.end()
 
 
+# W3C Trace Context: ids of zeros only are invalid
 _LINK = re.compile("00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
 
 

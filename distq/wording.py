@@ -8,9 +8,9 @@ def duration(seconds: float) -> str:
     seconds = max(0.0, seconds)
     for unit, size in ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0):
         number = seconds / size
-        if number < 9.95:
+        if number < 9.95:  # from here on it would be rounded to 10.0
             return f"{number:.1f}".removesuffix(".0") + f" {unit}"
-        if number < (59.5 if unit == "s" else 999.5):
+        if number < (59.5 if unit == "s" else 999.5):  # likewise to 60, or 1000
             return f"{number:.0f} {unit}"
     return _in_two_units(round(seconds))
 
