@@ -33,7 +33,7 @@ class Announcer:
         """Keep the metrics of an election while it runs."""
         scope = ExitStack()
         if self._metrics is not None:
-            self._metrics.count(LEADER_SLOW_PATH, self._labels, 0)
+            self._metrics.count(LEADER_SLOW_PATH, self._labels, 0)  # known before the first slow renewal
             scope.callback(self._metrics.expose(lambda: [(LEADER, self._labels, float(is_leader()))]))
         return scope
 
@@ -43,7 +43,7 @@ class Announcer:
             self._metrics.count(LEADER_SLOW_PATH, self._labels, 1)
 
     def observed(self, holder: str) -> None:
-        """Announce the leader if it is another than the last, in the order of the calls' logs."""
+        """Announce the leader if it is another one than before; "" means that no process leads."""
         with self._mutex:
             known, self._leader = self._leader == holder, holder
         if known:
@@ -66,4 +66,4 @@ class Announcer:
 
         name = f"distq-election-report-{self._name}"
         thread = threading.Thread(target=call, args=[partial(function, text)], name=name, daemon=True)
-        call(thread.start)  # a thread that cannot be started is no reason to stop leading
+        call(thread.start)  # a process that can start no thread still leads

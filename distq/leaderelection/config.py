@@ -26,7 +26,7 @@ class LeaderElectionConfig:
     on_started_leading: Callable[[Event], None]
     """Called in a thread of its own at the start of a term, with an event that is set when the term ends.
 
-    The term goes on when it returns, and ends when it raises.
+    The term continues when it returns, and ends when it raises.
     """
 
     on_stopped_leading: Callable[[], None]
@@ -42,7 +42,7 @@ class LeaderElectionConfig:
     """How long followers wait after the last renewal they saw, 1 or more; stored in the record."""
 
     renew_deadline: float = 10.0
-    """How long the leader goes on without a renewal."""
+    """How long the leader continues without a renewal."""
 
     retry_period: float = 2.0
     """How long all wait between tries; followers up to 2.2 times as long."""
@@ -73,7 +73,7 @@ class LeaderElectionConfig:
         for callback in "on_started_leading", "on_stopped_leading":
             if not callable(getattr(self, callback)):
                 raise ConfigError(f"bad leader election: {callback} is no function. Give one.")
-        # A type checker sees the next two, a caller without one gets an error.
+        # a type checker finds the next mistakes, too, but not all programs have one
         if self.lock is None:
             raise ConfigError("bad leader election: no lock. Give one, e.g. a LeaseLock.")
         if not self.lock.identity:

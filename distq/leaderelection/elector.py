@@ -1,10 +1,9 @@
 """Elect one leader among processes, by client-go's algorithm with its known gaps closed.
 
-A leader renews its record each retry_period. A follower takes over when the record
-has not changed for the duration that it names, measured on the follower's own
-monotonic clock, so wall clocks may be wrong. The leader gives up earlier
-(renew_deadline), also when it was paused: may_act() looks at the age of the last
-renewal. Acts outside the process must still check the term's epoch.
+A leader renews its record each retry_period. A follower takes over when the record has not changed for the
+duration that it names, measured on the follower's own monotonic clock, so wall clocks may be wrong. The
+leader gives up earlier (renew_deadline), even if it was paused. Acts outside the process must still check the
+term's epoch.
 """
 
 import logging
@@ -26,7 +25,7 @@ from distq.wording import duration
 logger = logging.getLogger(__name__)
 
 TRIES = 4  # at once, after conflicts; then again after a retry period
-SHORTEST_TIMEOUT = 1.0  # seconds that the store gets to answer, where the deadline permits
+SHORTEST_TIMEOUT = 1.0  # seconds that the store gets to answer, if the deadline permits
 
 
 class LeaderElector:
@@ -34,8 +33,8 @@ class LeaderElector:
 
     Source: client-go tools/leaderelection LeaderElector. Different: ``on_stopped_leading`` is called only
     after a term, and before the lease is released; only a leader that is to stop releases the lease, after
-    ``on_started_leading`` returned; a rival's record ends the term at the next try, not at the deadline; a
-    process that saw a record which is deleted now waits a lease_duration before making another.
+    ``on_started_leading`` returned; a rival's record ends the term at the next try, not at the deadline; if a
+    record is deleted, a process that saw it waits for a lease_duration before it makes another.
     """
 
     def __init__(self, config: LeaderElectionConfig, *, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -46,7 +45,7 @@ class LeaderElector:
         self._name = config.lock.describe()
         self._wakeup = Wakeup(clock, self._name)
         self._failures: list[BaseException] = []  # of the latest term's work, at most one
-        # The watch's thread observes too, and any thread may ask.
+        # the watch's thread observes, too, and any thread may ask
         self._mutex = threading.Lock()
         self._observed = Observation(config.lock.identity, config.lease_duration)
         self._term: LeaderElectionRecord | None = None
@@ -56,9 +55,9 @@ class LeaderElector:
     def run(self, stop: threading.Event) -> None:
         """Wait for leadership and keep it, until ``stop`` is set or the term ends.
 
-        No failure of the lock's store ends it: a follower goes on trying, a leader until its deadline. Raises
-        the error of ``on_started_leading`` after the term that it ended, and ConfigError where an elector of
-        this process competes with the same lock: both would lead.
+        No failure of the lock's store ends it: a follower tries on, a leader until its deadline. Raises the
+        error of ``on_started_leading`` after the term that it ended, and ConfigError if an elector of this
+        process competes with the same lock.
         """
         with exclusive(self._lock), self._wakeup.set_by(stop), self._announcer.exposing(self.is_leader):
             if self._acquire(stop):
@@ -119,7 +118,7 @@ class LeaderElector:
         return False
 
     def _lead(self, stop: threading.Event) -> None:
-        # A list of its own, since the work of a term that was lost may fail during the next one.
+        # a list of its own: the work of a term that was lost may fail during the next one
         over = threading.Event()
         failures = self._failures = []
         work = threading.Thread(
@@ -131,7 +130,7 @@ class LeaderElector:
             self._announcer.happened("became leader")
             held = self._renew(stop)
         finally:
-            with self._mutex:
+            with self._mutex:  # first: from here on may_act() is False, whatever the callbacks do
                 term, self._term = self._term, None
             over.set()
             try:
@@ -140,13 +139,13 @@ class LeaderElector:
                 self._announcer.happened("stopped leading")
                 if held and self._config.release_on_cancel:
                     self._release(term, work)
-                if failures:  # they come first, also where the callback failed too
+                if failures:  # its error ended the term; one of the callback is its context
                     raise failures[0]
 
     def _work(self, over: threading.Event, failures: list[BaseException]) -> None:
         try:
             self._config.on_started_leading(over)
-        except BaseException as error:  # noqa: BLE001 - run() raises it; leading without the work is of no use
+        except BaseException as error:  # noqa: BLE001 - run() raises it: a leader without work is of no use
             if over.is_set():
                 logger.warning("%s: the work of a term failed after its end: %r", self._name, error)
             failures.append(error)
@@ -173,7 +172,7 @@ class LeaderElector:
 
     def _release(self, term: LeaderElectionRecord | None, work: threading.Thread) -> None:
         """Free the lease for others, if the work of the term has ended; within the renew deadline."""
-        if work.ident is not None:
+        if work.ident is not None:  # it may not have been able to start
             work.join(max(0.0, self._until_deadline()))
         if work.is_alive():
             logger.warning("%s: not released, on_started_leading still runs; it will expire", self._name)
@@ -223,7 +222,7 @@ class LeaderElector:
         return False
 
     def _acquire_or_renew(self, *, read: bool) -> bool:
-        """Write the record if it is this process's turn; a leader first tries without reading it."""
+        """Write the record if this process leads or may lead; a leader first tries without reading it."""
         record = self._observed.record
         if read:
             if self._term is not None:
@@ -245,6 +244,7 @@ class LeaderElector:
         """Replace the record, or create it; without a term this begins one."""
         now = self._now()
         term, last = self._term, record or self._observed.record
+        # as client-go counts: not if the same process leads again
         takes_over = term is None and last is not None and last.holder_identity != self.identity
         new = LeaderElectionRecord(
             holder_identity=self.identity,
@@ -258,7 +258,7 @@ class LeaderElector:
         written = write(new, timeout=self._timeout())
         written_at = self._clock.monotonic()
         with self._mutex:
-            self._renewed_at = sent_at
+            self._renewed_at = sent_at  # a follower may have seen the record right then
             if term is None:
                 self._term, self._epoch = written, written.version
             self._observed.note(written, written_at)
@@ -273,21 +273,19 @@ class LeaderElector:
     # The leader, as observed
 
     def _on_record(self, record: LeaderElectionRecord) -> None:
-        """Take a record from the watch; a leader believes only its own reads, since a watch may lag."""
+        """Take a record from the watch."""
         now = self._clock.monotonic()
         with self._mutex:
+            # a watch may lag, so a leader believes only its own reads
             news = self._term is None and self._observed.note(record, now)
         if news:
             self._announcer.observed(record.holder_identity)
             self._wakeup.set()
 
     def _observe(self, record: LeaderElectionRecord | None) -> float:
-        """Note a record that was read, and return for how many seconds another process may still lead.
-
-        In one step, since the watch's thread may receive old news right afterwards.
-        """
+        """Note a record that was read, and return for how many seconds another process may still lead."""
         now = self._clock.monotonic()
-        with self._mutex:
+        with self._mutex:  # in one step: the watch's thread may receive old news right afterwards
             if record is None:
                 self._observed.note_gone(now)
             else:
@@ -325,7 +323,7 @@ class LeaderElector:
 
 
 def _same_term(record: LeaderElectionRecord, term: LeaderElectionRecord | None) -> bool:
-    """Return whether the record belongs to the term, also against another process of the same identity."""
+    # another process of the same identity differs by the beginning of its term
     return term is not None and (record.holder_identity, record.acquire_time) == (
         term.holder_identity,
         term.acquire_time,

@@ -1,9 +1,6 @@
 """Keep the leader's record in an object of the API server, such as a Lease.
 
-Electors of client-go and controller-runtime can compete for the same Lease. Writes carry uid and
-resourceVersion: a PUT without them would create an object that was just deleted. After a 409 it sends a
-patch, which only requires that the record is the one that was seen; so others may write to the object as
-often as they like.
+Electors of client-go and controller-runtime can compete for the same Lease.
 """
 
 import json
@@ -65,7 +62,7 @@ class ObjectLock(ABC):
         return f"{self._namespace}/{self._name}"
 
     def get(self, *, timeout: float) -> LeaderElectionRecord | None:
-        """Return the object's record, or None when there is no object."""
+        """Return the object's record, None if there is no object."""
         try:
             return self._remember(self._client.request("GET", self._path, timeout=timeout))
         except NotFound:
@@ -93,9 +90,9 @@ class ObjectLock(ABC):
             raise Conflict(f"{self._title}: not read yet. Get or create it first.", status=409)
         try:
             return self._put(seen, record, timeout)
-        except Conflict:
+        except Conflict:  # other clients may write to the object as often as they like
             return self._patch(seen, record, timeout)
-        except NotFound as error:
+        except NotFound as error:  # the elector reads again after a Conflict
             raise Conflict(str(error), status=409, reason="Conflict") from error
 
     def watch(self, on_record: Callable[[LeaderElectionRecord], None]) -> AbstractContextManager[None]:
@@ -113,7 +110,7 @@ class ObjectLock(ABC):
 
     @abstractmethod
     def _record_of(self, found: Object) -> LeaderElectionRecord:
-        """Read the record, of any writer; a field that is absent or null is empty."""
+        """Read the record of any writer; a field that is absent or null is empty."""
 
     @abstractmethod
     def _with_record(self, found: Object, record: LeaderElectionRecord) -> Object:
@@ -121,9 +118,9 @@ class ObjectLock(ABC):
 
     @abstractmethod
     def _change(self, seen: Object, record: LeaderElectionRecord) -> list[Object]:
-        """Return a JSON patch that fails where the record is not the one seen.
+        """Return a JSON patch that fails if the record is not the one seen.
 
-        Raises Conflict where a patch cannot show it.
+        Raises Conflict if no patch can test that.
         """
 
     # Requests
@@ -133,6 +130,7 @@ class ObjectLock(ABC):
         return self.resource.path(self._namespace, self._name)
 
     def _put(self, seen: Object, record: LeaderElectionRecord, timeout: float) -> LeaderElectionRecord:
+        # with the uid and resourceVersion of ``seen``: without, a PUT would create a Lease that was deleted
         body = self._with_record(seen, record)
         if self._labels:
             metadata = body["metadata"]
@@ -142,6 +140,7 @@ class ObjectLock(ABC):
 
     def _patch(self, seen: Object, record: LeaderElectionRecord, timeout: float) -> LeaderElectionRecord:
         """Write the record at any version of the object, if the record is still the one that was seen."""
+        # an object that was deleted and made anew is another one, whatever its record
         same = {"op": "test", "path": "/metadata/uid", "value": seen["metadata"]["uid"]}
         patch = [same, *self._change(seen, record)]
         try:
@@ -158,6 +157,7 @@ class ObjectLock(ABC):
         try:
             found: dict[str, Any] = json.loads(reply)
             record = self._record_of(found)
+        # any client may have written anything: a later try may find a record
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
             raise ApiError(f"{self._title}: no record can be read from the reply ({error!r}).") from error
         self._object = found
@@ -186,7 +186,7 @@ class LeaseLock(ObjectLock):
         old = seen.get("spec") or {}
         for name in "holderIdentity", "renewTime":
             if name not in old:
-                # Two candidates could both find it absent.
+                # two candidates could both find it absent
                 raise Conflict(f"{self._title} changed, and its record has no {name}.", status=409)
         return [
             {"op": "test", "path": "/spec/holderIdentity", "value": old["holderIdentity"]},
@@ -202,8 +202,7 @@ def _spec_of(record: LeaderElectionRecord) -> dict[str, Any]:
 class ObjectWatch(AbstractContextManager[None]):
     """Call ``on_object`` from a thread with the object as it is and as it becomes, within the block.
 
-    So a follower receives a renewal or a release when it happens. It only saves time: followers ask for the
-    record now and then anyway, and always before they take it.
+    It only saves time: followers read the record now and then anyway, and always before they take it.
     """
 
     def __init__(self, client: Client, path: str, name: str, on_object: Callable[[Object], None]) -> None:
@@ -240,11 +239,11 @@ class ObjectWatch(AbstractContextManager[None]):
             "watch": "true",
             "fieldSelector": f"metadata.name={self._name}",
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(random.randint(300, 600)),
+            "timeoutSeconds": str(random.randint(300, 600)),  # as client-go's reflector asks
         }
         with self._client.stream(self._path, query=query, read_timeout=READ_TIMEOUT) as stream:
             self._stream = stream
-            if self._closed.is_set():  # too early to find the stream
+            if self._closed.is_set():  # __exit__ came too early to close this stream
                 return
             for line in stream:
                 self._take(json.loads(line))
@@ -254,7 +253,7 @@ class ObjectWatch(AbstractContextManager[None]):
             raise ApiError(
                 event["object"].get("message", "watch error"), status=event["object"].get("code", 0)
             )
-        # A deletion is no release: the leader may still act until the lease would have expired.
+        # a deletion is no release: the leader may still act until the lease would have expired
         if event["type"] in {"ADDED", "MODIFIED"} and not self._closed.is_set():
             self._on_object(event["object"])
         self._pause = FIRST_PAUSE  # not before: a bad object comes again with each connection

@@ -54,9 +54,9 @@ class _AnnotationLock(ObjectLock):
 
     def _change(self, seen: Object, record: LeaderElectionRecord) -> list[Object]:
         old = _annotations(seen).get(ANNOTATION)
-        if old is None:
+        if old is None:  # two candidates could both find it absent
             raise Conflict(f"{self._title} changed, and it has no record.", status=409)
-        path = "/metadata/annotations/" + ANNOTATION.replace("/", "~1")
+        path = "/metadata/annotations/" + ANNOTATION.replace("/", "~1")  # a JSON Pointer (RFC 6901)
         return [
             {"op": "test", "path": path, "value": old},
             {"op": "replace", "path": path, "value": _json_of(record)},
@@ -92,7 +92,7 @@ class MultiLock:
     versions of the secondary. Both locks need the same identity.
 
     Source: client-go tools/leaderelection/resourcelock MultiLock. Different: a record in the secondary counts
-    also where the primary was deleted.
+    even if the primary was deleted.
     """
 
     def __init__(self, primary: Lock, secondary: Lock) -> None:
@@ -115,7 +115,7 @@ class MultiLock:
         return self._primary.describe()
 
     def get(self, *, timeout: float) -> LeaderElectionRecord | None:
-        """Return both records as one, None where there is neither."""
+        """Return both records as one, None if there is neither."""
         self._found = _Pair(self._primary.get(timeout=timeout), self._secondary.get(timeout=timeout))
         return self._found.together()
 
@@ -132,7 +132,7 @@ class MultiLock:
         found = self._found
         write = self._primary.update if found.primary else self._primary.create
         first = write(record, timeout=timeout)
-        self._found = replace(found, primary=first)
+        self._found = replace(found, primary=first)  # noted even if the second write fails
         write = self._secondary.update if found.secondary else self._secondary.create
         second = write(record, timeout=timeout)
         self._found = _Pair(first, second)
@@ -166,9 +166,10 @@ class MultiLock:
 
 @dataclass(frozen=True, kw_only=True)
 class _Together(LeaderElectionRecord):
-    """Two records as one; it is another one when either is."""
+    """Two records as one."""
 
     other: LeaderElectionRecord | None = None
+    """The secondary's, so that a change of either record is a change of this one."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,7 @@ class _Pair:
     secondary: LeaderElectionRecord | None = None
 
     def together(self) -> _Together | None:
-        """Return one record for both; its holder is unknown where they differ."""
+        """Return one record for both, None without any; its holder is unknown if theirs differ."""
         main, other = self.primary or self.secondary, self.secondary
         if main is None:
             return None

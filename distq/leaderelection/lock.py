@@ -1,7 +1,7 @@
 """The leader's record, and the interface of the store that keeps it for a LeaderElector.
 
-A lock stores one record and replaces it only when no other process did meanwhile; the
-election itself, time included, is the elector's.
+A lock stores one record, and replaces it only if no other process did. The elector has the algorithm, and
+measures time.
 """
 
 import math
@@ -65,7 +65,7 @@ class Lock(Protocol):
         """Return the lock's name for people, e.g. ``prod/distq-foos``."""
 
     def get(self, *, timeout: float) -> LeaderElectionRecord | None:
-        """Return the record, or None where there is none."""
+        """Return the record, None if there is none."""
 
     def create(self, record: LeaderElectionRecord, *, timeout: float) -> LeaderElectionRecord:
         """Store the first record; raise Conflict if there is one."""
@@ -87,9 +87,10 @@ MOST_TRANSITIONS = 2**31 - 1
 def record_from(fields: Mapping[str, Any], *, version: str, transitions: str) -> LeaderElectionRecord:
     """Read a record from its fields as client-go names them, of any writer; absent and null ones are empty.
 
-    ``transitions`` is the name of the one field that has several. Raises TypeError or ValueError where they
-    are no record.
+    ``transitions`` is the name of the field that counts changes; it differs by lock. Raises TypeError or
+    ValueError if they are no record.
     """
+    # other writers may have numbers as text
     holder, duration = fields.get("holderIdentity") or "", float(fields.get("leaseDurationSeconds") or 0)
     if not isinstance(holder, str):
         raise TypeError(f"holderIdentity is {holder!r:.80}, no text")
@@ -110,16 +111,17 @@ def record_from(fields: Mapping[str, Any], *, version: str, transitions: str) ->
 def fields_of(
     record: LeaderElectionRecord, *, transitions: str, precision: Literal["seconds", "microseconds"]
 ) -> dict[str, Any]:
-    """Return a record's fields as client-go names them; the duration is in whole seconds, rounded up."""
+    """Return a record's fields as client-go names them; the duration is in whole seconds."""
 
     def text(time: datetime | None) -> str | None:
-        # The API server refuses other than six decimals in a Lease, and any where it wants seconds.
         if time is None:
             return None
+        # the API server refuses other than six decimals in a Lease, and any where it wants seconds
         return time.astimezone(UTC).isoformat(timespec=precision).replace("+00:00", "Z")
 
     return {
         "holderIdentity": record.holder_identity,
+        # up: followers must not come before the leader's renew deadline
         "leaseDurationSeconds": math.ceil(record.lease_duration),
         "acquireTime": text(record.acquire_time),
         "renewTime": text(record.renew_time),
@@ -137,12 +139,9 @@ _competing_lock = threading.Lock()
 
 @contextmanager
 def exclusive(lock: Lock) -> Iterator[None]:
-    """Keep other electors of this process off a lock, since its record would name them all.
-
-    Raises ConfigError where one competes for it already.
-    """
+    """Keep other electors of this process off a lock. Raises ConfigError if one competes for it already."""
     with _competing_lock:
-        if id(lock) in _competing:
+        if id(lock) in _competing:  # its record would name both, and each would take it for its own
             raise ConfigError(
                 f"bad leader election: {lock.describe()} is competed for with this lock already. Give each "
                 "elector a lock of its own, and run it once at a time."

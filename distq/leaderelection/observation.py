@@ -1,7 +1,4 @@
-"""One process's view of the leader, timed by its own monotonic clock.
-
-Wall clocks of others play no part: a record counts from the moment it was received.
-"""
+"""One process's view of the leader, timed by its own monotonic clock."""
 
 from dataclasses import replace
 
@@ -15,7 +12,7 @@ RELEASED = 1.0
 
 
 class Observation:
-    """The last record received, and when; callers see to it that one thread at a time uses it."""
+    """The last record received, and when. One thread at a time."""
 
     def __init__(self, identity: str, lease_duration: float) -> None:
         self.record: LeaderElectionRecord | None = None
@@ -29,12 +26,12 @@ class Observation:
             record = self._led_by_unknown(record)
         if record == self.record:
             return False
-        self.record, self._received_at = record, now
+        self.record, self._received_at = record, now  # the wall clock of its writer may be wrong
         return True
 
     def note_gone(self, now: float) -> None:
-        """Keep that there is no record: its last holder may not know yet, and still lead."""
-        if self.record is not None:
+        """Note that there is no record."""
+        if self.record is not None:  # its holder may not know yet, and still lead
             self.note(self._led_by_unknown(self.record), now)
 
     def remaining(self, now: float) -> float:
@@ -44,14 +41,13 @@ class Observation:
         return self._received_at + (self.record.lease_duration or self._lease_duration) - now
 
     def _was_released(self, record: LeaderElectionRecord) -> bool:
-        """Return whether a record without a holder is free, and not one that people wrote to.
+        """Return whether a record without a holder is free: its holder released it, and no person erased it.
 
-        A release sets both times to when it was, and the duration to a second. A person who erases the
-        holder's name leaves them, and at the beginning of a term both times are the same, too; an object that
-        was made anew has none. The holder does not know of it before its next renewal.
+        After an erasure, the holder leads on until its next renewal.
         """
-        if record.renew_time is None:
+        if record.renew_time is None:  # an object that was made anew
             return self.record is None or not self.record.holder_identity
+        # a release sets all three; an erasure leaves them, and both times are equal when a term begins, too
         return record.renew_time == record.acquire_time and record.lease_duration <= RELEASED
 
     def _led_by_unknown(self, record: LeaderElectionRecord) -> LeaderElectionRecord:

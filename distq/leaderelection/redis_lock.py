@@ -51,7 +51,7 @@ class RedisLock:
         return self._name
 
     def get(self, *, timeout: float) -> LeaderElectionRecord | None:
-        """Return the record, or None when there is none."""
+        """Return the record, None if there is none."""
         found = self._store.load(timeout=timeout)
         self._seen = found.version if found else ""
         return self._read(found) if found else None
@@ -81,6 +81,7 @@ class RedisLock:
         """Do nothing: Redis has no events, and the elector logs."""
 
     def _poll(self, on_record: Callable[[LeaderElectionRecord], None], closed: threading.Event) -> None:
+        # a store of its own: each keeps a connection for one timeout, and serves one thread
         store, seen = CompareAndSetRecord(self._connection, self._name), ""
         while not closed.wait(POLL_INTERVAL):
             try:
@@ -102,7 +103,7 @@ class RedisLock:
 
     def _read(self, found: VersionedRecord) -> LeaderElectionRecord:
         try:
-            int(found.version)  # or it is none of ours
+            int(found.version)  # raises if no elector wrote it
             return record_from(json.loads(found.record), version=found.version, transitions=_TRANSITIONS)
         except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             raise RedisRefused(

@@ -27,7 +27,7 @@ class Wakeup(threading.Event):
         ended = threading.Event()
 
         def relay() -> None:
-            while not ended.is_set() and not stop.wait(1.0):
+            while not ended.is_set() and not stop.wait(1.0):  # a second after the block it ends in any case
                 pass
             self.set()
 
