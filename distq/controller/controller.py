@@ -1,7 +1,7 @@
 """A reconcile function, the queue that feeds it, and the watches that feed the queue.
 
-A Controller only describes: Manager runs it, the informer side in the process that
-leads, the worker side in as many as there are.
+A Controller only describes: a Manager runs the informer side in the process that leads, and the worker side
+in each worker.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -144,6 +144,7 @@ class Controller:
         }.items():
             is_good = number is None or (is_whole(number) and number >= 1)
             _require(name, number, is_good, "Give a whole number, 1 or more.")
+        # here, because it raises if the queue is not fair
         self.queue.fleet_concurrency_per_flow = self.fleet_concurrency_per_flow
         timeout, hold = self.reconciliation_timeout, self.max_hold
         is_good = timeout is None or (is_number(timeout) and timeout > 0)

@@ -66,7 +66,7 @@ class Endpoints:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def join(self, pages: ManagerPages) -> None:
-        """Answer for this Manager, too. Raises ConfigError where it has other metrics than those before."""
+        """Answer for this Manager, too. Raises ConfigError if it has other metrics than those before."""
         metrics = self._metrics
         if metrics is not None and pages.metrics is not None and metrics != pages.metrics:
             raise ConfigError(
@@ -184,7 +184,7 @@ class _Handler(WSGIRequestHandler):
 class _Server(ThreadingMixIn, WSGIServer):
     """A thread a connection. Beyond so many, the oldest one that has not yet asked makes room."""
 
-    daemon_threads = True
+    daemon_threads = True  # a slow client does not delay the end of the process
     request_queue_size = 128
 
     def __init__(self, *args: Any) -> None:

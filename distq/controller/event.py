@@ -61,7 +61,7 @@ class Event:
 
     @property
     def old(self) -> Object | None:
-        """Return the object that an update replaced, None where that is unknown."""
+        """Return the object that an update replaced, None if that is unknown."""
         if isinstance(self._old, StoredObject):
             self._old = self._old.decode()
         return self._old
@@ -91,7 +91,7 @@ class Event:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Return the object's labels."""
+        """Return the object's labels, empty without any."""
         return self.metadata.get("labels") or {}
 
     def __repr__(self) -> str:

@@ -32,17 +32,15 @@ class EventQueue:
         self._messages.put(message)
 
     def next(self) -> Message:
-        """Wait for the next message.
-
-        Not in one sleep: a signal that another thread received, or that came just before the main one fell
-        asleep, does not wake it, and Python runs handlers in the main thread only.
-        """
+        """Wait for the next message."""
+        # not in one sleep: a signal that another thread received, or that came just before this one fell
+        # asleep, does not wake it, and Python runs handlers in the main thread only
         while (message := self.next_within(LONGEST_WAIT)) is None:
             pass
         return message
 
     def next_within(self, seconds: float) -> Message | None:
-        """Wait for the next message, ``seconds`` at most; return None where none came."""
+        """Wait for the next message, ``seconds`` at most; return None if none came."""
         with suppress(queue.Empty):
             return self._messages.get(timeout=seconds)
         return None
@@ -51,8 +49,7 @@ class EventQueue:
     def receiving_signals(self) -> Iterator[None]:
         """Take SIGTERM, SIGINT, and the end of a terminal as messages, if this is the main thread.
 
-        Twins are one message. The time of their arrival decides: on a busy machine the thread may take the
-        second one much later.
+        Twins are one message.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -62,7 +59,7 @@ class EventQueue:
 
         def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
             nonlocal received_at
-            now = self._clock.monotonic()
+            now = self._clock.monotonic()  # here: on a busy machine the thread may take the twin much later
             if now >= received_at + ONE_REQUEST:
                 received_at = now
                 self.put(signal.Signals(number))
@@ -86,10 +83,10 @@ _replaced: dict[signal.Signals, Any] = {}
 
 
 def _restore(number: signal.Signals) -> None:
-    signal.signal(number, _replaced.pop(number) or signal.SIG_DFL)
+    signal.signal(number, _replaced.pop(number) or signal.SIG_DFL)  # None: a handler that is not Python's
 
 
-_masks = threading.local()
+_masks = threading.local()  # two threads may fork at once, and each has a mask
 
 
 def _before_fork() -> None:
@@ -102,11 +99,8 @@ def _after_fork() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Let SIGTERM end the child, as ``multiprocessing`` ends its workers: nothing there takes messages.
-
-    A Ctrl-C, which a terminal gives to both, leaves the child to its parent, which drains.
-    """
-    if signal.SIGTERM in _replaced:
+    """Let SIGTERM end the child, as ``multiprocessing`` ends its workers: nothing there takes messages."""
+    if signal.SIGTERM in _replaced:  # not SIGINT: a terminal sends it to both, and the parent drains
         _restore(signal.SIGTERM)
     _after_fork()
 

@@ -20,15 +20,12 @@ _COROUTINES = ((inspect.iscoroutinefunction, "an async def"),)
 
 
 def is_async(function: object) -> bool:
-    """Return whether calling it gives a coroutine: an ``async def`` in any layer.
-
-    Also one that a decorator wraps with ``functools.wraps``: such a wrapper returns the coroutine of the
-    ``async def``.
-    """
+    """Return whether calling it gives a coroutine: an ``async def`` in any layer."""
     layers = [function]
     for layer in layers:  # the loop appends to it
         if inspect.iscoroutinefunction(layer):
             return True
+        # a wrapper by functools.wraps returns the coroutine of the async def
         wrapped = getattr(layer, "__dict__", {}).get("__wrapped__")
         inner = [one for one in (_called_by(layer), wrapped) if one is not None]
         layers += [one for one in inner if not any(one is known for known in layers)]
@@ -98,7 +95,7 @@ def _require_arguments(what: str, function: object, number: int, remedy: str) ->
     if not callable(function):
         raise ConfigError(f"bad {what}: {function!r:.80} is not callable. {remedy}")
     try:
-        signature = inspect.signature(function, follow_wrapped=False)
+        signature = inspect.signature(function, follow_wrapped=False)  # of the decorator, which is called
     except (ValueError, TypeError):  # some builtins have none to look at
         return
     try:
@@ -108,10 +105,11 @@ def _require_arguments(what: str, function: object, number: int, remedy: str) ->
 
 
 def _called_by(function: object) -> Any:
-    """Return the function that a call of this one runs, one layer down; None where it runs itself."""
+    """Return the function that a call of this one runs, one layer down; None if it runs itself."""
     if isinstance(function, functools.partial):
         return function.func
     if isinstance(function, types.MethodType):
         return function.__func__
     call = None if isinstance(function, type) else getattr(type(function), "__call__", None)  # noqa: B004
+    # the __call__ of a plain function is Python's own
     return None if isinstance(call, types.WrapperDescriptorType) else call

@@ -196,7 +196,7 @@ class Candidate:
                 continue
             name, lasts = self._lock.describe(), duration(silence)
             _logger.warning("%s: no Redis answers for %s: left to others until one does", name, lasts)
-            candidacy.withdrawn = True
+            candidacy.withdrawn = True  # first: _compete asks for it when the elector has ended
             candidacy.resign.set()  # the streams reach nothing that they could leave in order
         self._redis_probe.close()
 
@@ -224,10 +224,11 @@ class Candidate:
                 self._on_failure(error)  # now: it may take long until they have ended
             raise
         finally:
+            # for so long after a lost lease no other process can lead
             work.end(lease - self._settings.renew_deadline, self._on_failure)
             if self._work is work:  # not where this term waited so long that the next one has begun
                 self._work = None
-            resign.set()
+            resign.set()  # last: the elector releases the lease, and another process may feed the queues
 
     def _begin_added(self, work: TermWork, term: Term) -> None:
         """Begin the controllers that are not running in this term; later ones were added by the program."""

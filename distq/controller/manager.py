@@ -262,7 +262,7 @@ class Manager:
                     reason = self._work(health)
                     errors += self._drain(health, shutdown, reason)
                 finally:
-                    shutdown.begin(settings.grace_period)  # what began already goes on
+                    shutdown.begin(settings.grace_period)  # after an error; else it has begun
                     errors += self._hooks.stop(shutdown)
                     flush_events(shutdown.grace_left, shutdown.closing_took)
         _raise_first(reason, *errors)
@@ -387,6 +387,7 @@ class Manager:
 
     def _report_waiting(self) -> None:
         """Log why workers had nothing to do yet: silence would look like trouble."""
+        # not strict: add() may have added only one of both so far
         for dispatcher, controller in zip(self._dispatchers, self._controllers, strict=False):
             if dispatcher.has_claimed or not isinstance(controller.queue, Queue):
                 continue
@@ -421,13 +422,10 @@ class Manager:
 
 
 def _raise_first(*reasons: Message | None) -> None:
-    """Raise the first error among the reasons why a run ended, and log the others.
-
-    An error with the same text is not logged again: both sides of a process meet the program that has its
-    queue.
-    """
+    """Raise the first error among the reasons why a run ended, and log the others."""
     errors = [KeyboardInterrupt() if reason is signal.SIGINT else reason for reason in reasons]
     found = [error for error in errors if isinstance(error, BaseException)]
+    # each text once: both sides of a process may find that another program has its queue
     others = {repr(error): error for error in found[1:] if repr(error) != repr(found[0])}
     for error in others.values():
         trace = None if isinstance(error, DistqError) else error  # ours say all in one line

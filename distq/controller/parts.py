@@ -63,7 +63,7 @@ class Parts:
                 error = f"cannot watch for {controller.name}: its queue is not in Redis. Use a Queue."
                 raise pointed(ConfigError(error), controller.defined_at)
         if in_redis:
-            self.connection.execute("PING")
+            self.connection.execute("PING")  # a Redis that cannot be used ends the start
         for queue_in_redis in in_redis:
             queue_in_redis.bind(self.connection)
         if self.metrics is not None:

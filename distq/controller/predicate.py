@@ -39,13 +39,13 @@ class Predicate:
 
     @property
     def compared(self) -> Compared:
-        """Return the part of the old object that it reads."""
+        """Return the part of the old object that it reads, "" for none."""
         if isinstance(self.compares, bool):
             return "metadata" if self.compares else ""
         return self.compares
 
     def __call__(self, event: Event) -> bool:
-        """Return whether the event passes."""
+        """Return whether the event passes; one that the test cannot decide does."""
         return self.test(event) is not False
 
     def __and__(self, other: "Predicate | Callable[[Event], bool]") -> "Predicate":

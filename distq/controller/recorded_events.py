@@ -58,6 +58,7 @@ class FailureEvents:
             return found
         found = self._client.get(self._resource, key)
         if found is not None:
+            # all that an event needs of it
             found = {name: found[name] for name in ("apiVersion", "kind", "metadata")}
             self._found[key] = found, self._clock.monotonic() + _FOUND_FOR
             self._found.move_to_end(key)

@@ -18,7 +18,6 @@ LOOK_TIMEOUT = 1.0
 class RedisHealthProbe:
     """Asks the servers that hold the queues whether they answer; one thread looks, any may read the result.
 
-    A refusal is an answer, too, and so is that of an unfit server: any other leader would get the same.
     Without queues the silence is 0.
     """
 
@@ -64,8 +63,7 @@ def _connections(queues: Sequence[Queue]) -> Iterator[tuple[Connection, str]]:
 def _answers(connection: Connection, key: str) -> bool:
     try:
         connection.execute("PING", near=key)
-    except RedisUnavailable:
-        return False
-    except DistqError:
-        return True
+    except DistqError as error:
+        # a refusal is an answer, and so is that of an unfit server: any other leader would get the same
+        return not isinstance(error, RedisUnavailable)
     return True

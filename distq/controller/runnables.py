@@ -107,9 +107,9 @@ class _Run:
         self.thread.start()
 
     def stop(self) -> None:
-        """Let it end: set its Event, or cancel its task, once: a second time would end its cleaning up."""
+        """Let it end: set its Event, or cancel its task."""
         with self._lock:
-            if self._stopping.is_set():
+            if self._stopping.is_set():  # a second cancellation would end its cleaning up
                 return
             self._stopping.set()
         for stop in self._arguments:

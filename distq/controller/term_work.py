@@ -78,7 +78,7 @@ class ControllerSources:
         """The last error of Redis while its sources could not begin."""
 
     def begin(self) -> None:
-        """Let workers wait for the caches, before any source runs; raise RedisError where that failed."""
+        """Let workers wait for the caches, before any source runs; raise RedisError if that failed."""
         self._catching_up.begin()
         self.entry_error = None
         self.begin_time()
@@ -186,16 +186,16 @@ class TermWork:
     def end(self, patience: float, on_stalled: Callable[[BaseException], None]) -> None:
         """End everything, and wait: for sources not long, for runnables until they have ended.
 
-        No other process may lead while they run. Where the process goes on and they have not ended within
-        ``patience`` seconds, ``on_stalled`` receives an error: only the end of the process ends them.
+        If the process continues, and they have not ended within ``patience`` seconds, ``on_stalled`` receives
+        an error.
         """
         self._halt.set()
         self.runnables.end()
         self._wait_for_sources()
         if not self.runnables.join(patience):
-            if not self.stopping.is_set():
+            if not self.stopping.is_set():  # only the end of the process ends them
                 on_stalled(Stalled(_run_on(self.name, self.runnables)))
-            self.runnables.join()
+            self.runnables.join()  # no other process may lead while they run
 
     def _start(self, of: ControllerSources, source: Source) -> None:
         name = f"distq-{of.name}: {source}"
