@@ -205,13 +205,14 @@ class CacheLister(Lister):
 def _laid_over(
     cache: StreamCache, found: Sequence[CachedObject], is_meant: Callable[[CachedObject], bool]
 ) -> Sequence[CachedObject]:
-    """Return the objects found, replaced by those that this thread is handing over, where these are newer."""
+    """Return the objects found, replaced by those that this thread is handing over, if these are newer."""
     stream = event_context.current()
     if stream is None or stream.place != cache.place:
         return found
     merged = {each.name: each for each in found}
     for name, ahead in stream.objects.items():
         there = merged.pop(name, None)
+        # the fleet's own writes are in the cache before their events
         if ahead is not None and there is not None and is_older(ahead.version, there.version):
             merged[name] = there
         elif ahead is not None and is_meant(ahead):

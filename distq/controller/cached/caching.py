@@ -50,7 +50,7 @@ class Caching:
 
     @classmethod
     def of(cls, watch: ResourceWatch) -> Self | None:
-        """Return how a watch's objects are kept, None where they are not."""
+        """Return how a watch's objects are kept, None if they are not."""
         return cls(watch.transform, watch.indexers, watch.metadata_only) if watch.cached else None
 
     @property
@@ -67,7 +67,7 @@ class Caching:
 
     @cached_property
     def labels_index(self) -> str | None:
-        """Return the name in Redis of the index by labels, None where there is none."""
+        """Return the name in Redis of the index by labels, None if there is none."""
         name = labels_index(self.indexers)
         return None if name is None else self.indices[name]
 
@@ -106,10 +106,10 @@ class Caching:
         return is_whole or self.metadata_only or not self.is_whole
 
     def whole(self, obj: CachedObject) -> StoredObject | None:
-        """Return a whole object without managedFields, None where the bytes are no object of ours."""
+        """Return a whole object without managedFields, None if the bytes are no object of ours."""
         stored = StoredObject(obj.name, obj.version, obj.data)
         try:
-            stored.metadata()
+            stored.metadata()  # raises if a later read of it would
             whole = strip_managed_fields(stored.decode())
         except (msgspec.DecodeError, UnicodeDecodeError, Unreadable):
             return None

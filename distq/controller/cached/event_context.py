@@ -73,6 +73,7 @@ class EventContext:
 
     def waits_for_itself(self, place: Place) -> bool:
         """Return whether that cache waits for this stream to go on, directly or through others."""
+        # a copy: other streams begin and end to wait meanwhile
         waits = [(stream.place, awaited) for stream, awaited in list(_waits.items())]
         reached = [place]
         for each in reached:  # the loop appends to it

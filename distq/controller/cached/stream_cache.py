@@ -85,7 +85,7 @@ class StreamCache:
         watch = self.place.identity
         if found and self._writer_of(found.stream, connection).wrote(objects, dropped, watch=watch):
             return
-        self._found = None
+        self._found = None  # another stream may keep the cache by now
         with suppress(CacheIncomplete):
             stream = self._cache(asked=connection).stream
             self._writer_of(stream, connection).wrote(objects, dropped, watch=watch)
@@ -138,7 +138,7 @@ class StreamCache:
         return found
 
     def _find(self, connection: Connection) -> str:
-        """Return the name of the stream, "" where there is none; of those of two clusters, this cluster's."""
+        """Return the name of the stream, "" if there is none; of those of two clusters, this cluster's."""
         mine = self.queue.purpose  # a leader in another cluster differs by it, as far as that is known
         found = {
             name: record

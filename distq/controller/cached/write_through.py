@@ -99,7 +99,7 @@ def _write_through(cache: StreamCache, write: Write) -> None:
     selector = cache.watch.label_selector
     if not selector or label_selector(selector)(raw.metadata.get("labels") or {}):
         cache.wrote(cache.caching.keep(raw).object)
-    else:
+    else:  # its labels no longer match, which a watch reports as a deletion
         cache.wrote(dropped={raw.key: raw.version})
 
 
@@ -111,11 +111,11 @@ def _must_look(cache: StreamCache, write: Write) -> bool:
 
 
 def _look(cache: StreamCache, write: Write) -> None:
-    """Keep the result of a list of this one object; where it is gone, it is so as of the list's version.
+    """Keep the result of a list of this one object; if it is gone, it is so as of the list's version.
 
-    The answer to a deletion has no version, nor has that to a GET of an object that is gone. The API server
-    finds an object by its name alone as it does for a GET.
+    The API server finds an object by its name alone as it does for a GET.
     """
+    # a list: the answer to a deletion has no version, nor has that to a GET of an object that is gone
     namespace, _, name = write.key.rpartition("/")
     watch = cache.watch
     this = f"metadata.name={name}"

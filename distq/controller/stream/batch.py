@@ -41,11 +41,9 @@ class Batch:
         self._version = ""
 
     def add(self, route: Route, version: str = "") -> None:
-        """Add a route; ``version`` is the stream's position after it, "" where more routes must come first.
+        """Add a route; ``version`` is the stream's position after it, "" if more routes must come first.
 
-        A route with more keys than a commit takes is a chain of commits, of which the last is at the version,
-        and the first has the object: no key is pending before it can be read. The known set has the object
-        with the last: a leader that starts the chain over must not find it handed over.
+        A route with more keys than a commit takes is a chain of commits, of which the last is at the version.
         """
         name, keys, known, cached, gone_at, unrouted = route
         size = (cached.size if cached else 0) + (len(unrouted.why) if unrouted else 0)
@@ -54,7 +52,7 @@ class Batch:
         if len(keys) + rows + in_cache > room or self._bytes + size > CACHED_BYTES:
             self.flush()
             room = BATCH_LIMIT
-        if in_cache:
+        if in_cache:  # in the first commit: no key is pending before its object can be read
             self._objects.pop(name, None)
             self._dropped.pop(name, None)
             if cached is not None:
@@ -68,6 +66,7 @@ class Batch:
             self.flush()
             keys, room = keys[room:], BATCH_LIMIT
         self._keys.update(dict.fromkeys(keys))
+        # in the last commit: a leader that starts the chain over must not find the object handed over
         self._known[name] = known
         self._version = version
         self._unrouted.pop(name, None)
@@ -108,7 +107,7 @@ class Batch:
 def hand_over(events: Sequence[WatchEvent], router: Router, committer: Committer) -> None:
     """Commit the routes of events, in their order, in as few commits as possible.
 
-    Where a function fails on an event and the stream is to stop there, the events before it are committed.
+    If a function fails on an event and the stream is to stop there, the events before it are committed.
     Raises RoutingError, and as ``Committer.commit`` does.
     """
     known: dict[str, Known] = {}
@@ -129,6 +128,6 @@ def hand_over(events: Sequence[WatchEvent], router: Router, committer: Committer
             batch.flush()
             raise
         batch.add(route, obj.version)
-        if router.mapped:
+        if router.mapped:  # what the next event of this object replaces
             known[name], replaced[name] = route.known or NEVER, obj
     batch.flush()

@@ -61,7 +61,7 @@ class CaughtUp:
         self._bookmarked_at = self._clock.monotonic()
 
     def check(self, checkpoint: str) -> None:
-        """Call the function where a stream at this checkpoint has caught up."""
+        """Call the function if a stream at this checkpoint has caught up."""
         if self._then is None or not self._present:
             return
         reached = checkpoint not in {"", MARK} and not is_older(checkpoint, self._present)
@@ -112,7 +112,7 @@ class CatchingUp:
             stream.call_once(self._look)
 
     def check(self) -> None:
-        """End it where it takes too long, and where Redis did not answer when all had caught up."""
+        """End it if it takes too long, or if Redis did not answer when all had caught up."""
         if self._over:
             return
         lasted = self.clock.monotonic() - self._began
@@ -137,8 +137,8 @@ class CatchingUp:
             _logger.info("%s: its watches have caught up after %s", self.store.name, lasted)
 
     def _end(self) -> bool:
-        """Let workers go on; return whether they do so now. Two streams may be the last at once."""
-        with self._ending:
+        """Let workers go on; return whether they do so now."""
+        with self._ending:  # two streams may be the last at once
             if self._over:
                 return False
             try:

@@ -1,7 +1,6 @@
 """Moves one stream's position in Redis, as the leader and only as the leader.
 
-A batch is kept until Redis has it: a retry after an outage has the same batch id, so that a lost reply makes
-no second batch. Compare-and-set on the batch before makes this safe; the epoch, and the check of the lease
+Compare-and-set on the batch before makes it safe to repeat a commit. The epoch, and the check of the lease
 before each commit, stop a deposed leader early.
 """
 
@@ -133,10 +132,11 @@ class Committer:
     def commit(self, change: Commit) -> None:
         """Move to another position, together with the changes.
 
-        Raises PositionMoved when Redis is at another position, LeaseLost when another process leads, or the
-        last RedisError when this one is to stop.
+        Raises PositionMoved if Redis is at another position, LeaseLost if another process leads, or the last
+        RedisError if this one is to stop.
         """
         self._batches += 1
+        # one name for all tries, so that a lost reply makes no second batch
         batch = f"{self._nonce}-{self._batches}"
         with nullcontext("") if change.is_empty else self.span(len(change.keys)) as link:
             commit = replace(
@@ -161,6 +161,7 @@ class Committer:
             for half in change.halves(self.step()):
                 self.commit(half)
             return
+        # a commit to "" removes the record, and its batch with it
         self.position, self._last_batch = change.new, batch if change.new else ""
         self.committed_at = self.clock.monotonic()
         self.committed(answer.added)
@@ -219,7 +220,7 @@ class Committer:
         self.tried_at = self.clock.monotonic()
         for page in pages:
             yield page
-            self.tried_at = self.clock.monotonic()
+            self.tried_at = self.clock.monotonic()  # for each page: a long scan is no standstill
 
     def _ask_time(self) -> None:
         now = self._ask(self.store.now)
@@ -233,10 +234,7 @@ class Committer:
             yield from self._ask(partial(ask, names[start : start + size]))
 
     def _ask(self, question: Callable[[], Answer]) -> Answer:
-        """Ask Redis until it answers, without a time limit, but only while this process leads.
-
-        A commit is the same batch each time, so that a lost reply makes no second one.
-        """
+        """Ask Redis until it answers, without a time limit, but only while this process leads."""
         backoff: Backoff | None = None
         outage: Outage | None = None
         while True:
@@ -263,11 +261,12 @@ class Committer:
                 return answer
 
     def _report(self) -> None:
-        """Report to people that this process leads, with its error: a full Redis takes no other commit."""
+        """Report to people that this process leads, with its error."""
         if self.position and self.leadership.may_act():  # the refusal may have come late
             batch = self._last_batch
             epoch, about = self.leadership.epoch, self.about()
             with suppress(RedisError):
+                # the last batch after itself writes only ``about``: a full Redis takes no other commit
                 self.store.commit(
                     Commit(new=self.position, epoch=epoch, after=batch, batch=batch, about=about)
                 )

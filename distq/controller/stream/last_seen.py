@@ -21,7 +21,7 @@ class LastSeen:
         self._objects: dict[str, StoredObject | Metadata] = {}
 
     def old(self, update: RawObject) -> StoredObject | OldMetadata | None:
-        """Return the object that an update replaced, None where it is unknown."""
+        """Return the object that an update replaced, None if it is unknown."""
         last = self._objects.get(update.key)
         return last if last is None or isinstance(last, StoredObject) else OldMetadata(metadata=last)
 
@@ -30,6 +30,7 @@ class LastSeen:
         if not self._compared:
             return {}
         updates = [event.object for event in events if event.type == "MODIFIED"]
+        # reversed, so that the first update of each object stays
         return {obj.key: obj for obj in reversed(updates) if obj.key not in self._objects}
 
     def recall(self, last: StoredObject, update: RawObject) -> None:

@@ -22,10 +22,10 @@ KeysOf = Callable[[Event], list[bytes]]
 
 
 def mapped_keys(watch: ResourceWatch, client: Client, owned_by: str) -> KeysOf | None:
-    """Return the function from an event to a watch's keys, None where they are the objects' own.
+    """Return the function from an event to a watch's keys, None if they are the objects' own.
 
-    ``owned_by`` is the resource that Owns looks for. Raises NotFound where the API server does not know it,
-    and ApiError.
+    ``owned_by`` is the resource that Owns looks for. Raises NotFound if the API server does not know it, and
+    ApiError.
     """
     if isinstance(watch, Watches):
         return function_keys(watch.keys)
@@ -59,14 +59,13 @@ def function_keys(function: Callable[[Object], Iterable[str]]) -> KeysOf:
 
 
 def key_of_name(name: str) -> list[bytes]:
-    """Return the object's name as a key, none where it cannot be one.
+    """Return the object's name as a key, none if it cannot be one.
 
-    API servers let objects of few kinds, such as Role, have any name, and one must not stop the others.
     Source: controller-runtime EnqueueRequestForObject.
     """
     try:
         return [validate_key(name)]
-    except InvalidKey:
+    except InvalidKey:  # API servers let a Role, for example, have any name; one must not stop the others
         return []
 
 
@@ -78,14 +77,13 @@ def _is(owner: OwnerReference, wanted: tuple[str, str], only_controller: bool) -
 
 
 def _owner_key(prefix: str, name: str, owned: Event) -> list[bytes]:
-    """Return an owner's key, none where it cannot exist; API servers take any text for one in a reference.
+    """Return an owner's key, none if it cannot exist; API servers take any text for one in a reference.
 
-    Each user with the right to write an owned object could stop its stream by one.
     Source: apimachinery IsValidPathSegmentName.
     """
     try:
         key = validate_key(prefix + name)
-    except InvalidKey as error:
+    except InvalidKey as error:  # not raised: any user who may write an owned object could stop its stream
         logger.warning("%r: its owner cannot exist: %s", owned, error)
         return []
     if name in {".", ".."} or "/" in name or "%" in name:

@@ -63,7 +63,7 @@ class Relist(ABC):
 
     @abstractmethod
     def _route(self, obj: RawObject, before: Known, replaced: Replaced) -> Route | None:
-        """Return the route of an object, None where nothing is to be done."""
+        """Return the route of an object, None if nothing is to be done."""
 
     def _vanished_routes(self, gone: Sequence[tuple[str, Known]], version: str) -> Iterator[Route]:
         """Yield the routes of objects that the list did not show; raises RoutingError."""
@@ -93,7 +93,7 @@ class Replacement(Relist):
         if self._router.caching:
             self._committer.end_pages(version)
         write_all_tombstones(self._committer, self._listed, lambda gone: self._vanished_routes(gone, version))
-        if self._from_mark:
+        if self._from_mark:  # an older distq left dead objects behind at their deletion
             drop_unlisted_parked(self._committer, self._listed)
         if self._router.caching:
             drop_unlisted(self._committer, self._listed, version)
@@ -130,11 +130,11 @@ class Resync(Relist):
         Raises ApiError, RoutingError, RedisError, and as a commit does.
         """
         if self.pages.ended:
-            return next(self._tombstones, self) is self
+            return next(self._tombstones, self) is self  # a value that no page is marks the end
         page = self.pages.next_page()
         if page is not None:
             self.page(page.objects)
-        elif self.pages.at_start:
+        elif self.pages.at_start:  # its token expired, and the list begins anew
             self._listed.clear()
         return False
 
@@ -172,7 +172,8 @@ class ResyncSchedule:
         """Set the time of the next one, since everything was enqueued at ``last``."""
         self.last, self._resync = last, None
         if self._period:
-            due = last + self._period * random.uniform(0.9, 1.1)
+            due = last + self._period * random.uniform(0.9, 1.1)  # so that streams do not list all at once
+            # bounded, because the wall clock may have gone back since ``last``
             self._next_at = self._clock.monotonic() + min(due - self._clock.now(), 1.1 * self._period)
 
     def interrupt(self) -> None:
@@ -201,7 +202,7 @@ class ResyncSchedule:
                 and not resync.pages.at_start
                 and (asked := retry_after(error))
             ):
-                self._next_at = began + asked
+                self._next_at = began + asked  # the list goes on: a new one would ask for more
                 return False
             self._resync, self._next_at = None, began + RETRY
             if not isinstance(error, ApiError | RoutingError):
@@ -227,12 +228,9 @@ def write_tombstones(
 
 
 def write_all_tombstones(committer: Committer, listed: Collection[str], routes: Routes) -> None:
-    """Do so with all objects that were not listed, at once; raise RedisError where scans miss some.
-
-    All listed objects are known by now, so counting shows whether others are. A scan misses some where Redis
-    restarts during it, and is then repeated.
-    """
+    """Do so with all objects that were not listed, at once; raise RedisError if scans miss some."""
     scans = 0
+    # all listed objects are known by now; a scan misses others if Redis restarts during it
     while committer.known_count() > len(listed):
         if scans == SCANS:
             raise RedisError(f"more is known of {committer.store.stream} than a scan shows")

@@ -56,19 +56,14 @@ class Route(NamedTuple):
 
 
 Replaced = StoredObject | RawObject | None
-"""An object in the cache before it is handed over anew, None where there is none, or it is not needed."""
+"""An object in the cache before it is handed over anew, None if there is none, or it is not needed."""
 
 
 class Router:
     """Applies a watch's predicates and mapping.
 
-    A filtered event does not change the keys that were handed over for the object before: should it vanish
-    unseen, these are to be enqueued. The mapping function may meanwhile return more keys, of objects that
-    came later and read this one in the cache. So it is called with the ``replaced`` object, too. An object on
-    which a function failed counts as not handed over: the next list tries it again.
-
-    ``mapped_keys`` is None where the keys are the objects' own. ``parked_as``: see ``parked_as_of``.
-    ``failed`` is called with each failure that is counted.
+    ``mapped_keys`` is None if the keys are the objects' own. ``parked_as``: see ``parked_as_of``. ``failed``
+    is called with each failure that is counted.
     """
 
     def __init__(
@@ -141,10 +136,12 @@ class Router:
             self.failures.left_out(obj, "the cache")
         old = self.last_seen.old(obj) if self.compares and kind == "update" and not in_list else None
         keys, problem = self._keys_or_problem(Event(kind, obj, old, in_list), obj, own, kept)
-        if problem is None and self.compares:
+        if problem is None and self.compares:  # the next event is compared with what was handed over
             problem = self._remember(obj)
         unrouted = None if problem is None else self._unrouted_by(problem, obj)
+        # a filtered event keeps the former keys: should the object vanish unseen, these are enqueued
         meant = () if not self.mapped else before.keys if keys is None else keys
+        # without a version it counts as not handed over, and the next list tries it again
         known = Known("" if unrouted else obj.version, meant)
         if self.mapped and keys is not None:
             keys = self._and_earlier(keys, before, replaced)
@@ -177,16 +174,13 @@ class Router:
         return Route(obj.key, (), before, cached) if cached else None
 
     def _route_deleted(self, obj: RawObject, own: list[bytes], before: Known, replaced: Replaced) -> Route:
-        """Return the route of a deletion: it is the last event of its object, so it makes no item dead.
-
-        Where a function fails on it, its keys are enqueued: an extra reconcile is harmless, a lost one is
-        not.
-        """
+        """Return the route of a deletion: it is the last event of its object, so it makes no item dead."""
         keys, problem = self._keys_or_problem(Event("delete", obj), obj, own, None)
         self.last_seen.forget(obj)
         if problem is not None:
             self._pass_or_stop(problem, obj)
             self.failures.deleted(problem, obj)
+            # an extra reconcile is harmless, a lost one is not
             keys = before.keys if self.mapped else own
         elif self.mapped and keys is not None:
             keys = self._and_earlier(keys, before, replaced)
@@ -195,6 +189,7 @@ class Router:
 
     def _and_earlier(self, keys: Sequence[bytes], before: Known, replaced: Replaced) -> Sequence[bytes]:
         """Return the keys that a mapped object means, after those that it meant before."""
+        # the replaced object may mean more keys by now: of objects that came later, and read it in the cache
         return list(dict.fromkeys([*before.keys, *self._keys_of_replaced(replaced), *keys]))
 
     def _can_keep(self, obj: RawObject, own: list[bytes]) -> bool:
@@ -207,12 +202,8 @@ class Router:
     def _keys_or_problem(
         self, event: Event, obj: RawObject, own: list[bytes], kept: KeptObject | None
     ) -> tuple[Sequence[bytes] | None, BaseException | None]:
-        """Return the event's keys, None if it is filtered; or the error of a function, or of our own look.
-
-        Predicates and mapping functions that read the cache find the object there as it is now. The next
-        event is compared with the last object that was handed over, so a failure does not change that.
-        """
-        if self.caching is not None:
+        """Return the event's keys, None if it is filtered; or the error of a function, or of our own look."""
+        if self.caching is not None:  # functions that read the cache find the object there as it is now
             self._begin(obj.key, own, kept.object if kept else None, obj.version)
         if kept is not None and kept.problem is not None:
             return None, kept.problem
@@ -232,7 +223,7 @@ class Router:
         return None
 
     def _keys_of_replaced(self, replaced: Replaced) -> Sequence[bytes]:
-        """Return the keys of an object as it was; none where the function fails: it failed then, too."""
+        """Return the keys of an object as it was; none if the function fails: it failed then, too."""
         if replaced is None or not self._asks_of_replaced or self._mapped_keys is None:
             return []
         try:
@@ -252,14 +243,14 @@ class Router:
                 stream.begin_unkept()
 
     def _unrouted_by(self, error: BaseException, obj: RawObject) -> Unrouted:
-        """Return the dead item, or raise RoutingError where the stream is to stop."""
+        """Return the dead item, or raise RoutingError if the stream is to stop."""
         self._pass_or_stop(error, obj)
         self.failures.dead(error, obj)
         why = Park(f"{title(self._watch)}: {error_text(error)}", traceback_text(error)).text
         return Unrouted(next(iter(key_of_name(self._parked_as + obj.key)), b""), why)
 
     def _pass_or_stop(self, error: BaseException, obj: RawObject) -> None:
-        """Raise where the stream is to stop at a failure, or has ended."""
+        """Raise if the stream is to stop at a failure, or has ended."""
         _unwind()
         if self._watch.on_error == "stop" or _is_outage(error):
             raise self._stopped_by(error, obj) from error

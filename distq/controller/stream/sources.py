@@ -58,7 +58,7 @@ class PeriodicSource:
             try:
                 self._enqueue()
             except BaseException:  # the program's own function, which may call sys.exit
-                self._require_term()
+                self._require_term()  # the end of the term is no failure of the function
                 logger.exception("%s: %s failed", self._queue.name, self)
                 next_time = min(next_time, self._clock.monotonic() + backoff.delay())
             self._clock.wait(stop, max(0.0, next_time - self._clock.monotonic()))
@@ -144,6 +144,7 @@ class StreamCleanup:
             config.clock,
             stop,
             about=lambda: record.about,
+            # without a watch there is no version to ask for: "" decides for the later leader
             present_version=self._watched[0].list_watch.version if self._watched else str,
             committed=partial(config.count_commit, resource),
             span=partial(config.commit_span, resource),
@@ -151,7 +152,7 @@ class StreamCleanup:
             parked_as=str(record.about.get("parked_as") or (f"{name}: " if mapped else "")),
         )
         committer.load()
-        # The known set is incomplete from here on: a stream that is watched again meanwhile must list.
+        # the known set is incomplete from here on: a stream that is watched again meanwhile must list
         committer.commit(Commit(new=MARK))
         write_all_tombstones(
             committer,

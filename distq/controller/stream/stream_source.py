@@ -120,8 +120,8 @@ class StreamSource:
     def run(self, stop: threading.Event) -> None:
         """Feed the queue until ``stop`` is set.
 
-        Raises LeaseLost when another process leads, NotFound where the API server does not know the resource
-        and nothing was ever handed over, ConfigError, LayoutTooNew.
+        Raises LeaseLost if another process leads, NotFound if the API server does not know the resource and
+        nothing was ever handed over, ConfigError, LayoutTooNew.
         """
         self._stop = stop
         self._opened = False
@@ -195,7 +195,7 @@ class StreamSource:
             try:
                 with EventContext(self._place, self._stop, self._publish):
                     hand_over(named, self._router, self._committer)
-            except BaseException:
+            except BaseException:  # these events come again, and would be compared with themselves
                 self._router.last_seen.forget_all()
                 raise
         if len(named) < len(events):
@@ -225,6 +225,7 @@ class StreamSource:
         """Enqueue the keys of vanished objects, then move the checkpoint to the list's version."""
         with EventContext(self._place, self._stop, self._publish):
             self.objects = self._list.end(version)
+        # all before the commit, whose record has it
         self.lists += 1
         self._must_list = False
         self._cache_is_whole = self._caching is not None
@@ -262,7 +263,7 @@ class StreamSource:
         self._probe()
         self.caught_up.check(checkpoint_of(self._committer.position))
         if self.synced and self._resyncs.due():
-            with EventContext(self._place, self._stop):
+            with EventContext(self._place, self._stop):  # no publish: a page may be older than the cache
                 was_last_step = self._resyncs.step()
             if was_last_step:
                 self.lists += 1
@@ -270,7 +271,7 @@ class StreamSource:
 
     def _on_error(self, error: Exception) -> None:
         if isinstance(error, UnknownResource) and error.resource != self.resource:
-            # The owner's: its own stream reports it.
+            # the owner's: its own stream reports it
             logger.debug("%s: waits for its owners' resource: %s", self.list_watch, error)
         else:
             self._reflector.report(error)
@@ -352,7 +353,7 @@ class StreamSource:
 
     def _mark(self) -> None:
         """Ask for a list of everything, of this leader or the next; until then no cache is complete."""
-        self._cache_is_whole = False
+        self._cache_is_whole = False  # before the commit, whose record says so to readers
         self._committer.commit(Commit(new=MARK))
 
     def _lose_touch(self) -> None:

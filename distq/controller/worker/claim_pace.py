@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from distq.redisio.limits import TURN_LIMIT
 
 QUICK = 0.02
-"""Seconds; for handlers that take less on average, items are claimed ahead, so turns claim several.
-"""
+"""Seconds; for handlers that take less on average, items are claimed ahead, so turns claim several."""
 
 CLAIM_AHEAD = 0.01
 """Seconds of work that may be claimed beyond the free slots."""
@@ -24,9 +23,7 @@ TWO_TURNS = 2 * TURN_LIMIT
 class ClaimPace:
     """Learns how long handlers take, and notices requests that were claimed for slots that did not come free.
 
-    ``claims_ahead`` says whether anything may be claimed beyond the free slots. Slots may not work at the
-    same time: handlers that compute run one after another. So the limit of items claimed ahead falls to a
-    quarter when requests waited for too long, and doubles while all requests of a turn begin soon.
+    ``claims_ahead`` says whether anything may be claimed beyond the free slots.
     """
 
     def __init__(self, concurrency: int, *, claims_ahead: bool) -> None:
@@ -53,15 +50,13 @@ class ClaimPace:
         """
         if not (self._claims_ahead and self.is_quick):
             return 0
+        # the clock may have shown no time at all
         return min(int(self._concurrency * CLAIM_AHEAD / max(self._typical, 1e-7)), self._most)
 
     def want(self, slots: int, in_hand: int, *, settles: bool) -> int:
-        """Return how many items the next turn claims.
-
-        Only a turn that ``settles`` begins to claim ahead: so items that come all at once are shared by all
-        idle workers. One that settles nothing goes on to claim ahead where the last turn was full.
-        """
-        goes_on = self._was_full and in_hand > slots
+        """Return how many items the next turn claims; whether it ``settles`` any."""
+        goes_on = self._was_full and in_hand > slots  # one turn was too small for all that may be ahead
+        # others claim for free slots only: items that come all at once are shared by all idle workers
         ahead = self.ahead if settles or goes_on else 0
         return max(0, min(TURN_LIMIT, slots + ahead - in_hand))
 
@@ -74,6 +69,7 @@ class ClaimPace:
     def learn(self, times: Sequence[float]) -> None:
         """Learn from the seconds that handlers took."""
         kept = 0.9 ** len(times) if self._typical < math.inf else 0.0
+        # bounded, so that handlers which become quick count as quick soon
         self._typical = kept * min(self._typical, STALE) + (1 - kept) * sum(times) / len(times)
 
     def is_stale(self, pending: int) -> bool:
@@ -81,10 +77,11 @@ class ClaimPace:
         started, now, submissions = self.submitted - pending, time.monotonic(), self._submissions
         while submissions and submissions[0][1] <= started:
             submitted_at, _ = submissions.popleft()
-            if now - submitted_at < STALE / 3:  # so twice as many begin in time, too
+            if now - submitted_at < STALE / 3:  # so twice as many would begin in time, too
                 self._most = min(2 * self._most, TWO_TURNS)
         if not submissions or now - submissions[0][0] < STALE:
             return False
+        # handlers that compute run one after another, so there are fewer real slots than it seems
         self._most = max(1, self._most // 4)
         self._typical = STALE
         return True

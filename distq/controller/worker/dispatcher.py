@@ -147,6 +147,7 @@ class Dispatcher:
         labels = (self._name,)
         return [
             (MAX_CONCURRENT, labels, self._concurrency),
+            # bounded, because the three numbers are of three moments
             (ACTIVE_WORKERS, labels, min(max(0, busy), self._concurrency)),
         ]
 
@@ -186,14 +187,15 @@ class Dispatcher:
 
         A second call can only shorten the grace period.
         """
+        # first: the dispatcher goes by it as soon as it is stopping
         self._turns.deadline = min(self._turns.deadline, time.monotonic() + grace)
         self._stopping.set()
         self._changed.set()
-        self._queue.announce_stop()
+        self._queue.announce_stop()  # a kill at the end of the grace period is no crash of its items
         self._queue.interrupt()
 
     def cancel(self) -> None:
-        """Cancel running handlers, from any thread; the dispatcher does it, too, where Redis answers it."""
+        """Cancel running handlers, from any thread; the dispatcher does it, too, if Redis answers it."""
         with suppress(RuntimeError):  # its event loop was closed
             self._executor.cancel_all()
 
@@ -233,7 +235,7 @@ class Dispatcher:
                 if own is not None:
                     return own
         finally:
-            if own is None:
+            if own is None:  # else another thread dispatches by now
                 self._ended.set()
         return None
 
@@ -285,14 +287,14 @@ class Dispatcher:
         return None
 
     def _wait(self, wait: float | None) -> None:
-        """Sleep until there is something to do; ``wait`` is the queue's where it had less than wanted."""
+        """Sleep until there is something to do; ``wait`` is the queue's if it had less than wanted."""
         overdue = self._executor.check_overdue() if self._in_hand else math.inf
         if self._unread:
             return
         pending = self._executor.pending()
         self._enough = self._pace.ahead // 2 if wait is None else 0
         if pending > self._enough:
-            self._wait_for_results(CLAIM_AHEAD)
+            self._wait_for_results(CLAIM_AHEAD)  # no longer: the requests may become stale
         elif wait is None:
             if not self._pace.want(self._executor.slots(), self._in_hand, settles=False):
                 self._wait_for_results(CLAIM_AHEAD if pending else overdue)
@@ -301,10 +303,10 @@ class Dispatcher:
 
     def _wait_for_results(self, seconds: float) -> bool:
         """Sleep until handlers finished; return whether any did."""
-        self._waiting_for = "results"
+        self._waiting_for = "results"  # before the look: a handler that ends after it wakes this thread
         if self._executor.pending() > self._enough or not self._finished:
             self._busy_since = math.inf
-            self._changed.wait(min(seconds, threading.TIMEOUT_MAX))
+            self._changed.wait(min(seconds, threading.TIMEOUT_MAX))  # an infinite time is an error there
             self._busy_since = time.monotonic()
         self._waiting_for = ""
         self._changed.clear()
@@ -312,7 +314,7 @@ class Dispatcher:
 
     def _wait_for_work(self, seconds: float) -> None:
         """Sleep until work may have come or a handler finished."""
-        self._waiting_for = "work"
+        self._waiting_for = "work"  # before the look, as for results
         if not self._finished:
             self._busy_since = math.inf
             self._queue.wait(seconds, self._pace.want(self._executor.slots(), self._in_hand, settles=False))
@@ -326,7 +328,7 @@ class Dispatcher:
             return
         more_follows = finished.took < QUICK and self._executor.pending() > self._enough
         if self._waiting_for == "work" or not more_follows:
-            with self._swap:
+            with self._swap:  # one thread alone: a second interrupt would end the next wait
                 waiting_for, self._waiting_for = self._waiting_for, ""
             if waiting_for == "work":
                 self._queue.interrupt()
@@ -334,12 +336,10 @@ class Dispatcher:
                 self._changed.set()
 
     def _submit(self, requests: Sequence[Request], wait: float | None) -> Request | None:
-        """Run the requests; where an idle thread can dispatch instead of this one, return the first of them.
-
-        As many threads are idle as slots are free: each item in hand has at most one.
-        """
+        """Run the requests; if an idle thread can dispatch instead of this one, return the first of them."""
         if not requests:
             return None
+        # as many threads are idle as slots are free: each item in hand has at most one
         if not self._executor.hands_over or self._in_hand + len(requests) > self._executor.slots():
             self._enqueue(requests)
             return None
@@ -395,7 +395,7 @@ class Dispatcher:
             cancelled_at = time.monotonic()
             self._settle_running(lambda: cancelled_at + CANCEL_TIME - time.monotonic())
         self._queue.close()
-        self._all_settled = not self._gave_up
+        self._all_settled = not self._gave_up  # not before: close may raise
         self._executor.close()
 
     def _settle_running(self, left: Callable[[], float]) -> None:

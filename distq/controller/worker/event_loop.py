@@ -76,8 +76,8 @@ def _run(loop: asyncio.AbstractEventLoop, closing: threading.Event) -> None:
 
 
 def _stop(loop: asyncio.AbstractEventLoop, closing: threading.Event) -> None:
-    """Stop the loop, in its thread: a stop that is still queued would interrupt the cancellation of tasks."""
-    closing.set()
+    """Stop the loop, in its thread."""
+    closing.set()  # here: a stop that is still queued would interrupt the cancellation of tasks
     loop.stop()
 
 

@@ -34,6 +34,7 @@ WARN_EVERY = 60.0
 """Seconds between warnings about a plain handler past its reconciliation timeout."""
 
 NOT_STARTED = asyncio.CancelledError("not started")
+"""In place of the result of a handler that did not begin."""
 NOT_AWAITED = object()
 """In place of a coroutine that a handler returned."""
 
@@ -151,6 +152,7 @@ class Executor(ABC):
             return _outcome(timeout)
         if is_over and not self._stopping:
             return LOST
+        # a handler that ended because distq stopped it is no failure of its item
         was_stopped = is_over and isinstance(result, asyncio.CancelledError | GeneratorExit)
         return Release() if result is NOT_AWAITED or was_stopped else _outcome(result)
 
@@ -170,10 +172,10 @@ def error_of_handler(error: BaseException) -> BaseException:
 
 
 def _outcome(result: Any) -> Outcome:
-    """Return the outcome, also of an error that cannot be shown: the slot must live on."""
+    """Return the outcome, also of an error that cannot be shown."""
     try:
         return outcome_of(result, interruptible=False)  # signals go to the main thread, to the manager
-    except Exception:  # noqa: BLE001 - raised by the handler's own error class
+    except Exception:  # noqa: BLE001 - of the error's own class; it must not end the slot's thread
         return outcome_of(RuntimeError(f"{type(result).__name__}, which fails to describe itself"))
 
 
@@ -247,13 +249,11 @@ class ThreadExecutor(Executor):
                 request.cancelled.set()
 
     def check_overdue(self) -> float:
-        """Ask handlers past the timeout to stop; take their requests from those past ``max_hold``.
-
-        A slot that begins meanwhile is looked at again in time, so between two checks no slot needs a look.
-        """
+        """Ask handlers past the timeout to stop; take their requests from those past ``max_hold``."""
         now = self._now()
         if now >= self._next_check:
             looks = [self._look_after(slot, now) for slot in self._slots]
+            # with the limits: so a slot that begins until then is looked at in time, too
             self._next_check = now + min(self._timeout, self._max_hold, *looks)
         return self._next_check - now
 
@@ -299,6 +299,7 @@ class ThreadExecutor(Executor):
         for _ in self._threads:
             self._backlog.put(None)
         for thread, slot in zip(self._threads, self._slots, strict=True):
+            # this thread is one of them, the one that dispatches
             if slot.request is None and thread is not threading.current_thread():
                 thread.join()
 
@@ -312,7 +313,7 @@ class ThreadExecutor(Executor):
             if request is _Task.DISPATCH and (request := Context().run(self._dispatch)) is None:
                 return
             started = now()
-            if is_watched:
+            if is_watched:  # else no check takes a request, and an item needs no lock
                 slot.begin(request, started)
             else:
                 slot.request = request

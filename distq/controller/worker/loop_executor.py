@@ -43,7 +43,7 @@ class LoopExecutor(Executor):
         """Return the requests that have no task yet."""
         taken = []
         try:
-            while True:
+            while True:  # one by one, because the loop takes requests meanwhile
                 taken.append(self._backlog.popleft())
         except IndexError:
             return taken
@@ -63,8 +63,8 @@ class LoopExecutor(Executor):
         self._event_loop.leave()
 
     def _fill(self) -> None:
-        """Give requests to free slots; no recursion where tasks begin and may end within ``create_task``."""
-        if self._is_filling:
+        """Give requests to free slots."""
+        if self._is_filling:  # an eager task begins, and may end, within create_task: no recursion
             return
         self._is_filling = True
         try:

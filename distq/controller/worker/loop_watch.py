@@ -61,7 +61,7 @@ class LoopWatch:
         call = self._call()[:1]  # one alone: a frame keeps its variables alive
         if call and not self._goes_on():
             frames = self._call()
-            if frames[:1] == call:
+            if frames[:1] == call:  # the same frame, so the same call
                 self._log(frames)
 
     def _call(self) -> list[FrameType]:
@@ -113,11 +113,9 @@ def _place(frame: FrameType) -> str:
 
 
 def running_frame(thread: int) -> FrameType | None:
-    """Return the frame that a thread is in, by its ident; None if it has ended.
-
-    No garbage is collected meanwhile: Python 3.11 may stop the whole process for ever if that happens within
-    ``sys._current_frames``. Source: CPython issue 106883.
-    """
+    """Return the frame that a thread is in, by its ident; None if it has ended."""
+    # Python 3.11 may stop the whole process for ever if garbage is collected within _current_frames
+    # (CPython issue 106883)
     collects = gc.isenabled()
     gc.disable()
     try:

@@ -88,7 +88,7 @@ class PatientTurns:
                     _logger.warning("%s: %s Going on once it answers.", self._name, error)
                     if self._recorder is not None:
                         self._recorder.outage()
-                if self._stopping.is_set() and not settlements:
+                if self._stopping.is_set() and not settlements:  # nothing is lost, so nothing waits
                     return Turn([], [], 0.0)
                 if (left := self.deadline - time.monotonic()) <= 0:
                     raise
@@ -102,6 +102,6 @@ class PatientTurns:
     def _pause(self, seconds: float) -> None:
         """Sleep; a shutdown that begins meanwhile ends it."""
         if self._stopping.is_set():
-            time.sleep(seconds)
+            time.sleep(seconds)  # a wait for the event would end at once
         else:
             self._stopping.wait(seconds)

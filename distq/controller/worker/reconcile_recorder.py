@@ -48,6 +48,7 @@ class ReconcileRecorder:
             self._provider.count(RECONCILE_ERRORS, self._labels, failed)
             self._provider.count(TERMINAL_ERRORS, self._labels, kinds[Park])
             self._provider.count(TIMEOUTS, self._labels, sum(map(self._timed_out, batch)))
+        # LOST is a Release, too, but of a handler that ran
         took = [each.took for each in batch if each.outcome is LOST or type(each.outcome) is not Release]
         self._provider.observe(RECONCILE_TIME, self._labels, took)
 

@@ -25,7 +25,7 @@ class Slot:
     def begin(self, request: Request, started: float) -> None:
         """Note that the thread's handler begins with a request."""
         self.started, self.warned, self.is_decided = started, -math.inf, False
-        self.request = request
+        self.request = request  # last: a check that sees it reads the other fields
 
     def end(self) -> bool:
         """Free the slot; return whether the handler's result decides the outcome of its request."""
@@ -34,23 +34,18 @@ class Slot:
             return not self.is_decided
 
     def decide(self, request: Request) -> bool:
-        """Take the request from its handler; return False where that has ended, or it was taken before.
-
-        The slot may have another request by now, which stays.
-        """
+        """Take the request from its handler; return False if that has ended, or it was taken before."""
         with self._deciding:
+            # another request may have the slot by now
             if self.request is not request or self.is_decided:
                 return False
             self.is_decided = True
             return True
 
     def cancel(self, request: Request, now: float) -> bool:
-        """Set ``cancelled`` of a request past its timeout; return False where its handler has ended.
-
-        The outcome of a handler that ended in time counts, and its request is then not cancelled.
-        """
+        """Set ``cancelled`` of a request past its timeout; return False if its handler has ended."""
         with self._deciding:
-            if self.request is not request:
+            if self.request is not request:  # its outcome counts: it ended in time
                 return False
             self.warned = now
             request.cancelled.set()

@@ -9,7 +9,7 @@ from distq.spans import Attributes, OpenSpan, SpanFailure, SpanProvider, failure
 from distq.workqueue.interface import Outcome, Park, Request, Retry, Settlement, Turn, waited
 
 CANCELLED = "cancelled"
-"""In place of an outcome where the claim was lost meanwhile."""
+"""In place of an outcome if the claim was lost meanwhile."""
 
 
 class WorkerSpans:
@@ -47,7 +47,7 @@ class WorkerSpans:
 
     def turn(self, make: Callable[[], Turn], settlements: Sequence[Settlement]) -> Turn:
         """Make a turn, with a span unless it found nothing to do."""
-        since = time.time()
+        since = time.time()  # the span is made afterwards: most turns of an idle worker have none
         try:
             turn = make()
         except RedisError as error:
