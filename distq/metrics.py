@@ -47,11 +47,6 @@ class MetricsProvider(Protocol):
         """Call ``read`` for gauges at each look at the metrics, until the returned function is called."""
 
 
-def _powers_of_ten(first: float, count: int) -> tuple[float, ...]:
-    """Multiply as Go does, so that both write a bound with the same digits."""
-    return tuple(accumulate(repeat(10.0, count - 1), mul, initial=first))
-
-
 def _counter(name: str, meaning: str, labels: Labels = ("name",)) -> Metric:
     return Metric(name, "counter", meaning, labels)
 
@@ -64,7 +59,8 @@ def _histogram(name: str, meaning: str, labels: Labels, buckets: tuple[float, ..
     return Metric(name, "histogram", meaning, labels, buckets)
 
 
-_DURATIONS = _powers_of_ten(10e-9, 12)
+# multiplied as Go does, so that both write a bound with the same digits
+_DURATIONS = tuple(accumulate(repeat(10.0, 11), mul, initial=10e-9))
 _RECONCILES = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
     *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0),

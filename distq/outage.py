@@ -28,7 +28,7 @@ class Outage:
         self._interval = FIRST_INTERVAL
 
     def failed(self, error: Exception) -> None:
-        """Count a failed try, and report it where that is due."""
+        """Count a failed try, and report it if that is due."""
         now, self._tries = self._clock.monotonic(), self._tries + 1
         if self._tries == 1:
             self._since, self._interval = now, FIRST_INTERVAL
@@ -45,7 +45,7 @@ class Outage:
         self._logger.warning("%s: %s Trying again%s.", self._name, sentence, self._so_far(now))
 
     def over(self) -> None:
-        """Report that it works again, where it failed."""
+        """Report that it works again, if it failed."""
         if not self._tries:
             return
         lasted = self._clock.monotonic() - self._since

@@ -166,7 +166,7 @@ def reconciled_resource(controller: Controller) -> str | None:
 
 
 def purpose_of(controller: Controller, lease: str) -> Purpose | None:
-    """Return its purpose, as far as the code says; None without For, and where the queue is shared."""
+    """Return its purpose, as far as the code says; None without a For, or if the queue is shared."""
     resource = reconciled_resource(controller)
     if controller.shared or resource is None:
         return None

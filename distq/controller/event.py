@@ -32,10 +32,10 @@ class Event:
     """A change of one object (controller-runtime ``event.TypedCreateEvent`` and its siblings).
 
     ``type`` is create, update, delete or generic. ``object`` is the whole object, for a delete its last
-    state; it is decoded when first read. ``old`` is the object that an update replaced, and None where that
+    state; it is decoded when first read. ``old`` is the object that an update replaced, and None if that
     is unknown: it is kept only for predicates that say so. For one that compares objects it is the whole
     object without managedFields, for others its metadata alone: to read more raises ConfigError.
-    ``in_initial_list`` is true where the object came with a list.
+    ``in_initial_list`` is true if the object came with a list.
     """
 
     __slots__ = ("_object", "_old", "in_initial_list", "type")
@@ -73,7 +73,7 @@ class Event:
 
     @property
     def metadata(self) -> Metadata:
-        """Return the object's metadata; where the object was not decoded yet, without managedFields."""
+        """Return the object's metadata, without managedFields until the object is decoded."""
         if isinstance(self._object, dict):
             metadata: Metadata = self._object["metadata"]
             return metadata

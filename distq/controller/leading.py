@@ -83,7 +83,7 @@ class Candidate:
         self._thread = threading.Thread(target=self._run, name="distq-election", daemon=True)
 
     def add(self, controller: Controller) -> None:
-        """Watch for this controller, too, from now on where this process leads."""
+        """Watch for this controller, too, from now on if this process leads."""
         self._controllers.append(controller)
 
     def start(self) -> None:
@@ -118,7 +118,7 @@ class Candidate:
     def keeps_workers_waiting(self) -> bool:
         """Return whether the leader is not known yet, or this process leads and prepares its term.
 
-        Always False where no controller has caches that must be in step.
+        Always False if no controller has caches that must be in step.
         """
         awaited = any(must_be_in_step(controller.watches) for controller in list(self._controllers))
         leader = self._elector.get_leader()
@@ -187,7 +187,7 @@ class Candidate:
             _logger.info("%s: Redis answers again after %s", self._lock.describe(), duration(lasted))
 
     def _watch_redis(self) -> None:
-        """Look each second whether Redis answers, and withdraw from the election where it does not."""
+        """Look each second whether Redis answers, and withdraw from the election if it does not."""
         lease = self._settings.lease_duration
         while self._thread.is_alive() and not self._stop.wait(LOOK_EVERY):
             self._redis_probe.look()

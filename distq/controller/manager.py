@@ -207,9 +207,9 @@ class Manager:
         metrics: MetricsProvider | None = None,
         spans: SpanProvider | None = None,
     ) -> None:
-        """Use these where the program gave none, as the commands do with their arguments.
+        """Use these if the program gave none, as the commands do with their arguments.
 
-        Raises ConfigError once it was run, and where the program gave other settings.
+        Raises ConfigError once it was run, and if the program gave other settings.
         """
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
@@ -233,9 +233,9 @@ class Manager:
         ``informer`` competes for the lease and watches, ``workers`` reconciles. A second signal ends the
         grace period; a SIGHUP that the program ignores or handles stays its own. It returns within that
         period and two seconds, even if servers do not answer; an ``on_stop`` that hangs may add half a
-        second. Raises the error that ended it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError where
+        second. Raises the error that ended it: LeaseLost, KeyboardInterrupt after SIGINT, RedisError if
         Redis cannot be used at the start, Stalled, ConfigError, ApiError, the error of ``on_start`` or
-        ``on_stop``; else Unsettled where something was left behind.
+        ``on_stop``; else Unsettled if something was left behind.
         """
         if self._started:
             raise ConfigError("this Manager was run before: make another one.")
@@ -343,7 +343,7 @@ class Manager:
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
-        """Keep the Manager from its next phase within the block; raise ConfigError where it stops."""
+        """Keep the Manager from its next phase within the block; raise ConfigError if it stops."""
         with self._phase:
             if self._health is not None and self._health.stopping:
                 raise ConfigError("this Manager is stopping: nothing can be added.")

@@ -10,7 +10,7 @@ Object = dict[str, Any]
 def set_controller_reference(owner: Object, obj: Object) -> None:
     """Make ``owner`` the controller of ``obj``, so that Owns maps it back and deletion follows the owner.
 
-    Raises ConfigError where another controller owns the object, or the owner is in another namespace.
+    Raises ConfigError if another controller owns the object, or the owner is in another namespace.
     Source: controller-runtime controllerutil.SetControllerReference.
     """
     reference = _reference(owner)

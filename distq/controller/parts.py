@@ -50,6 +50,7 @@ class Parts:
 
     def lease_name(self, controllers: Sequence[Controller]) -> str:
         """Return the name of the Lease, as the settings or the names of the controllers have it."""
+        # sorted: all processes compete for one Lease, whatever the order of their controllers
         names = "-".join(sorted(controller.name for controller in controllers))
         return self.settings.lease_name or lease_name(names, self.connection.prefix)
 
@@ -103,7 +104,7 @@ class Parts:
     def candidate(
         self, controllers: Sequence[Controller], *, lease: str, runnables: Runnables
     ) -> "Candidate":
-        """Return the Candidate for the Lease. Raises ConfigError where there is no cluster."""
+        """Return the Candidate for the Lease. Raises ConfigError if there is no cluster."""
         from distq.controller.leading import Candidate
 
         return Candidate(

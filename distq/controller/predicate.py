@@ -24,7 +24,7 @@ Compared = Literal["", "metadata", "object"]
 class Predicate:
     """A test of events, combined with ``&``, ``|`` and ``~``.
 
-    The test returns whether the event matters, or None where it cannot decide; then the event passes.
+    The test returns whether the event matters, or None if it cannot decide; then the event passes.
     ``compares`` names the part of ``event.old`` that it reads, which the leader then keeps of every object:
     "metadata", also as True, or "object", of which a watch needs ``cached=True``. Raises ConfigError for
     another word.
@@ -56,7 +56,7 @@ class Predicate:
 
     def __or__(self, other: "Predicate | Callable[[Event], bool]") -> "Predicate":
         """Pass events that one of them passes."""
-        return ~(~self & ~predicate_of(other))
+        return ~(~self & ~predicate_of(other))  # these know the third answer, None
 
     def __invert__(self) -> "Predicate":
         """Pass events that this one does not pass, and those that it cannot decide."""

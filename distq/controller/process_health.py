@@ -41,7 +41,7 @@ CHECK_TIMEOUT = 0.8
 """Seconds that all checks of a probe get to answer; the kubelet gives up after one."""
 
 Check = Callable[[], object]
-"""A plain function without arguments. The check fails where it raises or returns False."""
+"""A plain function without arguments. The check fails if it raises or returns False."""
 
 
 class Checks:
@@ -99,7 +99,7 @@ class ProcessHealth:
     """The health of the parts of one Manager while it runs them.
 
     ``queues`` are those whose gauges are reported, none in a process that only works; ``connection`` is None
-    where no queue is in Redis. ``healthz`` and ``readyz`` are the program's own checks, ``instruments`` its
+    if no queue is in Redis. ``healthz`` and ``readyz`` are the program's own checks, ``instruments`` its
     own metrics.
     """
 
@@ -138,6 +138,7 @@ class ProcessHealth:
 
     def report(self, queues: Sequence[Queue]) -> None:
         """Report the gauges of these queues, too."""
+        # a new list, because a scrape may be reading the old one
         self._queues = [*self._queues, *map(QueueGauges, queues)]
 
     def gauges(self) -> Iterator[Sample]:

@@ -1,7 +1,7 @@
 """Functions that a Manager runs beside its controllers (controller-runtime ``manager.Runnable``).
 
 Each runs in a thread of its own, an ``async def`` on the event loop of reconciles. controller-runtime ends
-the process where one fails. Here it is called again: data that one cannot read would end each leader in turn.
+the process if one fails. Here it is called again: data that one cannot read would end each leader in turn.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Runnables:
         return len(self._runnables)
 
     def add(self, runnable: Runnable) -> None:
-        """Add one; it begins at once where the others have begun."""
+        """Add one; it begins at once if the others have begun."""
         with self._lock:
             self._runnables.append(runnable)
             if self._is_begun:
@@ -140,7 +140,7 @@ class _Run:
             task.result()
 
     async def _until_its_end(self, answer: Awaitable[object]) -> "asyncio.Task[object]":
-        """Run it as a task, and return that when it has ended, also where it takes time to be cancelled."""
+        """Run it as a task, and return that when it has ended, even if it takes time to be cancelled."""
         self._task = task = asyncio.ensure_future(as_coroutine(answer))
         if self._stopping.is_set():  # perhaps before there was a task to cancel
             task.cancel()

@@ -87,7 +87,7 @@ class Shutdown:
         return now >= self._over_at or all(part.has_ended() for part in self._parts())
 
     def left_behind(self) -> str:
-        """Return what was not settled or released, and how it comes back; empty where all was."""
+        """Return what was not settled or released, and how it comes back; empty if all was."""
         return ", ".join(what for part in self._parts() if (what := part.left_behind()))
 
     def _parts(self) -> "Iterator[Dispatcher | Candidate | Runnables]":

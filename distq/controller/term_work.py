@@ -131,7 +131,7 @@ class ControllerSources:
 
 
 def _not_synced(missing: Sequence[StreamSource], entry_error: RedisError | None) -> str:
-    """Return why the term ends, with the cause where it is known: these are the last words of a process."""
+    """Return why the term ends, with the cause if it is known: these are the last words of a process."""
     failing = {stream.resource: stream.last_error.lasting for stream in missing if stream.last_error.lasting}
     causes = [f"{resource}: {error}" for resource, error in failing.items()]
     cause = str(entry_error or " ".join(causes) or "Check its size and the API server.")
@@ -168,7 +168,7 @@ class TermWork:
                     self._start(each, source)
 
     def begin_runnables(self) -> None:
-        """Run the leader's runnables. Raises Stalled where those of an earlier term run on."""
+        """Run the leader's runnables. Raises Stalled if those of an earlier term run on."""
         if not self.runnables.has_ended():
             raise Stalled(_run_on(self.name, self.runnables))
         if not self.shall_end():

@@ -47,7 +47,7 @@ class _Watch:
     after: Duration = 0.0
 
     def __post_init__(self) -> None:
-        group_kind(self.resource)
+        group_kind(self.resource)  # raises for a text that names no resource
         require_selectors(self.resource, self.label_selector, self.field_selector)
         _require_cache(self)
         if self.on_error not in ("park", "stop"):
@@ -230,6 +230,7 @@ def identities(watches: Sequence[ResourceWatch]) -> list[str]:
     for text, watch in zip(texts, watches, strict=True):
         whole = f"{text} {watch.label_selector} {watch.field_selector}"
         seen[whole] += 1
+        # watches may differ by their predicates alone, which have no text
         numbered.append(whole if seen[whole] == 1 else f"{whole} #{seen[whole]}")
     return numbered
 
@@ -298,4 +299,4 @@ def _namespaces(resource: str, namespaces: Sequence[str]) -> tuple[str, ...]:
         raise ConfigError(
             f"bad namespaces of {resource}: {namespaces!r:.80}. Give a list of names, or None for all."
         )
-    return tuple(dict.fromkeys(namespaces))
+    return tuple(dict.fromkeys(namespaces))  # each once: one namespace is one stream

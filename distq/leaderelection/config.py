@@ -51,7 +51,7 @@ class LeaderElectionConfig:
     """Free the lease at once when ``run`` is to stop, so that no follower waits for its end."""
 
     name: str = ""
-    """The election's name in metrics and in errors of ``check``; the lock's where empty."""
+    """The election's name in metrics and in errors of ``check``; the lock's if empty."""
 
     metrics: MetricsProvider | None = None
     """Receives ``leader_election_master_status`` and ``leader_election_slowpath_total``."""

@@ -273,7 +273,6 @@ class LeaderElector:
     # The leader, as observed
 
     def _on_record(self, record: LeaderElectionRecord) -> None:
-        """Take a record from the watch."""
         now = self._clock.monotonic()
         with self._mutex:
             # a watch may lag, so a leader believes only its own reads

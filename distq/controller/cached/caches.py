@@ -30,7 +30,7 @@ WRITE_WITHIN = 2.0
 class Caches:
     """The caches of a controller's watches; ``shared`` is whether programs of other clusters use its queue.
 
-    Raises ConfigError where the queue is not in Redis, or two watches would cache one resource.
+    Raises ConfigError if the queue is not in Redis, or two watches would cache one resource.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Caches:
         return self._client
 
     def lister(self, resource: str) -> Lister:
-        """Return a lister; raise ConfigError where no watch keeps the resource."""
+        """Return a lister; raise ConfigError if no watch keeps the resource."""
         caches = [cache for cache in self._caches if cache.watch.resource == resource]
         if not caches:
             cached = ", ".join(dict.fromkeys(cache.watch.resource for cache in self._caches)) or "nothing"
@@ -191,7 +191,7 @@ class CacheLister(Lister):
                 yield stored.decode()
 
     def _stored(self, found: CachedObject) -> StoredObject | None:
-        """Return an object from the cache, or from the API server where the cache does not keep it."""
+        """Return an object from the cache, or from the API server if the cache does not keep it."""
         if found.data:
             return StoredObject(found.name, found.version, found.data)
         self._oversized()

@@ -55,7 +55,7 @@ class Caching:
 
     @property
     def kept(self) -> list[str]:
-        """Return its description in a stream's record; where that differs, all objects are listed anew."""
+        """Return its description in a stream's record; if that differs, all objects are listed anew."""
         transform = f"transform={qualified_name(self.transform)}" if self.transform else "whole"
         part = ["metadata"] if self.metadata_only else []
         return sorted([transform, *part, *self.indices.values()])
@@ -120,7 +120,7 @@ class Caching:
         return StoredObject(obj.key, obj.version, store_raw(obj, self.transform).raw)
 
     def shown(self, obj: RawObject) -> StoredObject:
-        """Return an object that is not cached as a read shows it; untransformed where the transform fails."""
+        """Return an object that is not cached as a read shows it; untransformed if the transform fails."""
         try:
             return self.stored(obj)
         except BaseException:  # noqa: BLE001 - the leader reported it, and the object is dead

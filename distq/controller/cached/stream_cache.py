@@ -63,8 +63,8 @@ class StreamCache:
     def read(self, ask: Callable[[ObjectCache], Answer]) -> Answer:
         """Return the answer of the cache as soon as it is complete.
 
-        Raises CacheNotSynced where that takes longer than the timeout, RedisError, and on a shared queue
-        ApiError where the cluster does not say which one it is.
+        Raises CacheNotSynced if that takes longer than the timeout, RedisError, and on a shared queue
+        ApiError if the cluster does not say which one it is.
         """
         stream = event_context.current()
         if stream and stream.place != self.place:

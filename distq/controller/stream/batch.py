@@ -31,7 +31,7 @@ class Batch:
     def _clear(self) -> None:
         self._keys: dict[bytes, None] = {}
         self._known: dict[str, Known | None] = {}
-        """By an object's name, None where it is gone; the last route of it counts."""
+        """By an object's name, None if it is gone; the last route of it counts."""
         self._unrouted: dict[str, Unrouted] = {}
         self._objects: dict[str, CachedObject] = {}
         """The objects for the cache; no name of theirs is in ``_dropped``."""

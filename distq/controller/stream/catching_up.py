@@ -31,7 +31,7 @@ class CaughtUp:
         self.resource = resource
         self._clock = clock
         self._then: Callable[[], None] | None = None
-        """The function to call; None where nothing waits for it."""
+        """The function to call; None if nothing waits for it."""
         self._present = ""
         """The version to reach, that of the first watch since ``call_once``."""
         self._present_at = 0.0
@@ -48,7 +48,7 @@ class CaughtUp:
 
     @property
     def behind(self) -> str:
-        """Return the version that the stream has not reached yet, "" where nothing waits for it."""
+        """Return the version that the stream has not reached yet, "" if nothing waits for it."""
         return "" if self._then is None else self._present or "unknown"
 
     def connected(self, present: str) -> None:

@@ -196,7 +196,7 @@ class Committer:
         return list(self._in_parts(self.store.handed_over, names, OLD_OBJECTS))
 
     def cached_of(self, names: Sequence[str]) -> list[CachedObject]:
-        """Return those of these objects that the cache has, also where the fleet put them there."""
+        """Return those of these objects that the cache has, the fleet's own writes included."""
         return list(self._in_parts(self.store.cached_of, names, OLD_OBJECTS))
 
     def known_pages(self) -> Iterator[list[tuple[str, Known]]]:
@@ -243,7 +243,7 @@ class Committer:
             self.tried_at = self.clock.monotonic()
             try:
                 answer = question()
-            except LayoutTooNew:
+            except LayoutTooNew:  # a wait does not help
                 raise
             except RedisError as error:
                 if self.stop.is_set():

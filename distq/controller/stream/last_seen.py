@@ -26,7 +26,7 @@ class LastSeen:
         return last if last is None or isinstance(last, StoredObject) else OldMetadata(metadata=last)
 
     def unknown(self, events: Iterable[WatchEvent]) -> dict[str, RawObject]:
-        """Return the first update of each object that is not remembered; none where nothing is compared."""
+        """Return the first update of each object that is not remembered; none if nothing is compared."""
         if not self._compared:
             return {}
         updates = [event.object for event in events if event.type == "MODIFIED"]

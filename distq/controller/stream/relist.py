@@ -36,7 +36,7 @@ Routes = Callable[[Sequence[tuple[str, Known]]], Iterable[Route]]
 
 
 class Relist(ABC):
-    """One list, page by page; where it ``moves`` the stream, it is a chain of commits."""
+    """One list, page by page; if it ``moves`` the stream, it is a chain of commits."""
 
     def __init__(self, committer: Committer, router: Router, *, moves: bool) -> None:
         self._committer = committer
@@ -130,7 +130,7 @@ class Resync(Relist):
         Raises ApiError, RoutingError, RedisError, and as a commit does.
         """
         if self.pages.ended:
-            return next(self._tombstones, self) is self  # a value that no page is marks the end
+            return next(self._tombstones, self) is self  # the steps yield None: the default is the end
         page = self.pages.next_page()
         if page is not None:
             self.page(page.objects)

@@ -33,7 +33,7 @@ class RoutingError(DistqError):
 class Unrouted(NamedTuple):
     """The dead item of an object that a function of the watch failed on, and why.
 
-    The item is empty where no item can have the object's name: then nothing is dead.
+    The item is empty if no item can have the object's name: then nothing is dead.
     """
 
     item: bytes
@@ -104,7 +104,7 @@ class Router:
     def recall(
         self, events: Sequence[WatchEvent], handed_over: Callable[[Sequence[str]], Sequence[CachedObject]]
     ) -> None:
-        """Let predicates compare with objects that the last leader handed over, where the cache has them."""
+        """Let predicates compare with objects that the last leader handed over, if the cache has them."""
         if self.caching is None or not self.caching.is_whole:
             return
         unknown = self.last_seen.unknown(events)
@@ -281,7 +281,7 @@ def _is_outage(error: BaseException) -> bool:
 def parked_as_of(watch: ResourceWatch, identity: str) -> str:
     """Return the prefix of the names of a watch's dead objects.
 
-    Empty where the names are the queue's keys; else a text that no other watch has, and with which no key
+    Empty if the names are the queue's keys; else a text that no other watch has, and with which no key
     begins.
     """
     if not watch.mapped:

@@ -21,7 +21,7 @@ class SourceConfig:
     longer watches; ``owned_by`` is the For's resource, which Owns needs. ``resync_period`` in seconds, 0 for
     never. ``lease_duration``: seconds after its last commit from which the leader is taken for gone.
     ``metrics`` receives the commits, ``spans`` those that are not empty. ``purpose`` is the purpose of the
-    queue's controller, None where its code does not say. ``fair_by`` sets the fairness of the queue, ""
+    queue's controller, None if its code does not say. ``fair_by`` sets the fairness of the queue, ""
     leaves it as it is.
     """
 

@@ -66,7 +66,7 @@ class StreamSource:
         self.synced = False
         """It resumed, or its first list was committed."""
         self.resumed_at = ""
-        """The version at which it resumed, "" where a list was needed; set before ``synced``."""
+        """The version at which it resumed, "" if a list was needed; set before ``synced``."""
         self.lists = 0
         """Whole ones."""
         self.objects = 0

@@ -54,7 +54,7 @@ class ClaimPace:
         return min(int(self._concurrency * CLAIM_AHEAD / max(self._typical, 1e-7)), self._most)
 
     def want(self, slots: int, in_hand: int, *, settles: bool) -> int:
-        """Return how many items the next turn claims; whether it ``settles`` any."""
+        """Return how many items the next turn claims; ``settles`` says whether it settles any."""
         goes_on = self._was_full and in_hand > slots  # one turn was too small for all that may be ahead
         # others claim for free slots only: items that come all at once are shared by all idle workers
         ahead = self.ahead if settles or goes_on else 0

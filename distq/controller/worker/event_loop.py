@@ -19,7 +19,7 @@ At the end of a process they follow ``shutdown.CLOSING_TIME``, which all else ha
 class EventLoop:
     """An event loop in a thread of its own, which runs while it has users.
 
-    ``asyncio.new_event_loop`` makes it: uvloop's, where its policy is set. It logs calls that hold the loop.
+    ``asyncio.new_event_loop`` makes it: uvloop's, if its policy is set. It logs calls that hold the loop.
     """
 
     def __init__(self) -> None:
@@ -76,8 +76,8 @@ def _run(loop: asyncio.AbstractEventLoop, closing: threading.Event) -> None:
 
 
 def _stop(loop: asyncio.AbstractEventLoop, closing: threading.Event) -> None:
-    """Stop the loop, in its thread."""
-    closing.set()  # here: a stop that is still queued would interrupt the cancellation of tasks
+    # in the loop's thread: a stop that is still queued would interrupt the cancellation of tasks
+    closing.set()
     loop.stop()
 
 

@@ -88,7 +88,7 @@ class PatientTurns:
                     _logger.warning("%s: %s Going on once it answers.", self._name, error)
                     if self._recorder is not None:
                         self._recorder.outage()
-                if self._stopping.is_set() and not settlements:  # nothing is lost, so nothing waits
+                if self._stopping.is_set() and not settlements:  # no settlement is lost
                     return Turn([], [], 0.0)
                 if (left := self.deadline - time.monotonic()) <= 0:
                     raise
