@@ -50,7 +50,7 @@ class Parts:
 
     def lease_name(self, controllers: Sequence[Controller]) -> str:
         """Return the name of the Lease, as the settings or the names of the controllers have it."""
-        # sorted: all processes compete for one Lease, whatever the order of their controllers
+        # sorted: all processes compete for one Lease, in any order of their controllers
         names = "-".join(sorted(controller.name for controller in controllers))
         return self.settings.lease_name or lease_name(names, self.connection.prefix)
 

@@ -130,7 +130,7 @@ class LeaderElector:
             self._announcer.happened("became leader")
             held = self._renew(stop)
         finally:
-            with self._mutex:  # first: from here on may_act() is False, whatever the callbacks do
+            with self._mutex:  # first: may_act() is False before a callback is called
                 term, self._term = self._term, None
             over.set()
             try:

@@ -140,7 +140,7 @@ class ObjectLock(ABC):
 
     def _patch(self, seen: Object, record: LeaderElectionRecord, timeout: float) -> LeaderElectionRecord:
         """Write the record at any version of the object, if the record is still the one that was seen."""
-        # an object that was deleted and made anew is another one, whatever its record
+        # an object that was deleted and made anew is another one, even with the same record
         same = {"op": "test", "path": "/metadata/uid", "value": seen["metadata"]["uid"]}
         patch = [same, *self._change(seen, record)]
         try:

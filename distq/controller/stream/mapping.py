@@ -83,7 +83,7 @@ def _owner_key(prefix: str, name: str, owned: Event) -> list[bytes]:
     """
     try:
         key = validate_key(prefix + name)
-    except InvalidKey as error:  # not raised: any user who may write an owned object could stop its stream
+    except InvalidKey as error:  # not raised: each user that writes owned objects could stop a stream
         logger.warning("%r: its owner cannot exist: %s", owned, error)
         return []
     if name in {".", ".."} or "/" in name or "%" in name:
