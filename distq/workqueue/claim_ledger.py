@@ -80,8 +80,11 @@ class ClaimLedger:
         held = self.held
         was_draining = (self._holds_suspect or self._empties) and bool(held)
         for entry in entries:
-            if entry.__class__ is Settlement and entry.request.key in held:
-                del held[entry.request.key]
+            if entry.__class__ is Settlement:
+                request = entry.request
+                # the claims read meanwhile may have the item again, if the server had lost this claim
+                if request.key in held and held[request.key].fence == request.fence:
+                    del held[request.key]
         if self._cancelled:
             self._forget_cancelled(entries)
         took_suspect = reply.alone and reply.claims.count > 0

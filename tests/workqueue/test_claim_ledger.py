@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from distq.workqueue.claim_ledger import FEW, ClaimLedger
-from distq.workqueue.interface import ENDED, Release, Request, Settlement
+from distq.workqueue.interface import ENDED, Release, Request, Settlement, Success
 from distq.workqueue.turns import TurnReply
 from tests.workqueue.claims import GivenClaims, claims_of
 
@@ -151,3 +151,17 @@ def test_unread_claims_that_end_while_they_are_noted_are_held_no_longer(
     ledger.read()
     assert (ledger.take(len(unread)), len(ledger)) == ([], 0)
     assert ledger.lose() == unread
+
+
+def test_a_claim_read_in_the_midst_of_a_turn_outlives_the_one_that_the_turn_settles(
+    ledger: ClaimLedger,
+) -> None:
+    """The server had lost the first, and gave the item to its session again: else it could run twice."""
+    lost = Request("a0", fence=1)
+    again = [Request(f"a{number}", fence=5) for number in range(FEW + 1)]
+    ledger.record([], _reply(lost), asked=True)
+    ledger.take(1)
+    ledger.record([], _reply(*again), asked=True)
+    ledger.read()
+    ledger.record([Settlement(lost, Success())], _reply(settled=1), asked=False)
+    assert ledger.held["a0"] is again[0]
