@@ -27,7 +27,7 @@ def received_signals() -> Iterator[Signals]:
         yield signals
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, handler or signal.SIG_DFL)  # None: a handler that is not Python's
 
 
 def next_signal(signals: Signals) -> int:
