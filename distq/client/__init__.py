@@ -6,7 +6,7 @@ try:
     from distq.client.resources import Resource
 except ModuleNotFoundError as missing:
     if str(missing.name).partition(".")[0] not in {"msgspec", "urllib3"}:
-        raise
+        raise  # no extra brings another module
     from distq.extras import missing_extra
 
     raise missing_extra("no Kubernetes client", "kubernetes") from None

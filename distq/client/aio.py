@@ -63,6 +63,7 @@ class AsyncClient:
         """Yield the objects of a namespace, or of all, as ``Client.list`` does: ``async for``."""
         selectors = {"labelSelector": label_selector, "fieldSelector": field_selector}
         pages = self._client._pages(resource, namespace, selectors)  # noqa: SLF001 - one client in two forms
+        # None at the end: a Future cannot carry StopIteration
         while (page := await self._calls.call(lambda: next(pages, None))) is not None:
             for obj in page:
                 yield obj

@@ -42,5 +42,6 @@ def _of_kubeconfig(path: str, context: str | None) -> str:
         return ""
     if "certificate-authority-data" in cluster:
         return base64.b64decode(cluster["certificate-authority-data"]).decode()
+    # a relative path begins in the kubeconfig's folder, as kubectl has it
     folder = Path(cluster.path).expanduser().absolute().parent
     return Path(folder, cluster["certificate-authority"]).read_text()

@@ -74,19 +74,15 @@ def _from_cache_first(
     lister: CachedReader | None,
     attempt: Callable[[Object | None], Value],
 ) -> Value:
-    """Return the attempt's result with the cached object, or else with that of the API server.
-
-    A cache may be behind: then the object that it shows has changed (Conflict), is gone (NotFound), or, if it
-    shows none, was created meanwhile (Conflict, or NotFound of ``modify``).
-    """
+    """Return the attempt's result with the cached object, or else with that of the API server."""
     if lister is not None:
         cached = _cached(lister, resource, key)
         try:
             return attempt(cached)
-        except Conflict:
+        except Conflict:  # the cache is behind: the object has changed, or was created meanwhile
             pass
         except NotFound as error:
-            if not missing_object(error):
+            if not missing_object(error):  # else it is gone, or ``modify`` found none in the cache
                 raise
     return _again_on_conflict(lambda: attempt(client.get(resource, key)))
 
@@ -107,11 +103,7 @@ def _cached(lister: CachedReader, resource: str, key: str) -> Object | None:
 
 
 def patch_status(client: "Client", zeros: DroppedZeros, obj: Object, status: Mapping[str, Any]) -> Object:
-    """See ``Client.patch_status``; ``zeros`` knows which ones the server does not keep.
-
-    A merge patch replaces whole lists, other writers' entries included: one with a list is only for the
-    version that was read.
-    """
+    """See ``Client.patch_status``; ``zeros`` knows which ones the server does not keep."""
     read = status_as_read(obj)
     if not isinstance(status, Mapping):
         raise ConfigError(f"bad status of {title(obj)}: {status!r:.80} is no dict. Give the fields to set.")
@@ -125,6 +117,7 @@ def patch_status(client: "Client", zeros: DroppedZeros, obj: Object, status: Map
         return obj
     difference = _difference(read, status)
     version = metadata(obj).get("resourceVersion")
+    # a merge patch replaces lists whole, other writers' entries included
     locked = {"metadata": {"resourceVersion": version}} if version and _has_list(difference) else {}
     stored = client.patch(resource, key_of(obj), {**locked, "status": difference}, status=True)
     zeros.learn(resource, difference, stored.get("status") or {})
@@ -166,6 +159,7 @@ def _patch_finalizers(
         if (finalizers := wanted(present)) == present:
             return newest
         version = metadata(newest)["resourceVersion"]
+        # of this version alone: the patch replaces the list whole, other writers' finalizers included
         patch = {"metadata": {"resourceVersion": version, "finalizers": finalizers}}
         try:
             return client.patch(resource, key, patch)
@@ -174,7 +168,7 @@ def _patch_finalizers(
             if found is None or metadata(found).get("uid") != uid:
                 raise _gone(title(obj), what) from None
             newest = found
-            raise
+            raise  # to be called again, with the newest
 
     return _again_on_conflict(attempt)
 
@@ -193,7 +187,7 @@ def _changed(existing: Object, change: Change) -> Object:
     wanted = copy.deepcopy(existing)
     returned = change(wanted)
     if inspect.iscoroutine(returned):
-        returned.close()
+        returned.close()  # else Python warns that it was never awaited
     if isinstance(returned, Mapping) or inspect.isawaitable(returned):
         raise ConfigError(
             f"bad change of {title(existing)}: it returned {type(returned).__name__}. "
@@ -220,6 +214,7 @@ def _replace(client: "Client", existing: Object, wanted: Object, *, status: bool
         )
     if is_same(existing, wanted):
         return existing
+    # the API server would leave the status as it was, without an error
     changes_status = not is_same(existing.get("status"), wanted.get("status"))
     if changes_status and not status and client.resolve(resource_text(existing)).has_status:
         raise ConfigError(
@@ -230,7 +225,7 @@ def _replace(client: "Client", existing: Object, wanted: Object, *, status: bool
 
 
 def _gone(what: str, act: str) -> NotFound:
-    answer = {"details": {"name": what}}
+    answer = {"details": {"name": what}}  # shows that only the object is missing, see missing_object
     message = f"cannot {act} {what}: there is none. Read it again."
     return NotFound(message, status=404, reason="NotFound", answer=answer)
 

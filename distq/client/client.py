@@ -68,6 +68,7 @@ class Client(RawClient):
         self._discovery = Discovery(lambda path: self._decode(self.request("GET", path), "GET", path))
         self._recorder = EventRecorder(self, field_manager)
         self._cluster_ids: dict[str, str] = {}
+        """By server: without a kubeconfig of its own, a client follows KUBECONFIG to other clusters."""
         self._dropped_zeros = DroppedZeros()
 
     def resolve(self, text: str) -> Resource:
@@ -273,7 +274,7 @@ class Client(RawClient):
         """
         if self.server not in self._cluster_ids:
             try:
-                kube_system = self.get("v1/Namespace", "kube-system") or {}
+                kube_system = self.get("v1/Namespace", "kube-system") or {}  # it is never deleted
             except ApiError as error:
                 if error.status != 403:
                     raise
@@ -290,7 +291,7 @@ class Client(RawClient):
     @cached_property
     def aio(self) -> "AsyncClient":
         """The same calls for ``async def``: ``await client.aio.get(...)``. They run in threads of its own."""
-        from distq.client.aio import AsyncClient
+        from distq.client.aio import AsyncClient  # which imports this module
 
         return AsyncClient(self)
 
@@ -314,6 +315,7 @@ class Client(RawClient):
                 size.shrink()
                 continue
             except Expired as error:
+                # the answer may have a token for the rest, as of now
                 query["continue"] = metadata(dict(error.answer)).get("continue") or ""
                 if not query["continue"]:
                     raise
@@ -328,10 +330,7 @@ class Client(RawClient):
                 return
 
     def _ask(self, method: str, path: str, kind: Resource, **options: Any) -> Object:
-        """Send a request about a resource: all reads and writes of objects come this way.
-
-        Where the resource is gone, discovery is asked again next time.
-        """
+        """Send a request about an object, publish a write, and return the object of the answer."""
         body = self._body(method, path, kind, **options)
         obj: Object = self._decode(body, method, path)
         if method in _WRITES:
@@ -342,7 +341,7 @@ class Client(RawClient):
         try:
             return self.request(method, path, **options)
         except NotFound as error:
-            if not missing_object(error):
+            if not missing_object(error):  # its CRD may come again with another plural
                 self.forget(kind)
             raise
 

@@ -11,6 +11,7 @@ from distq.client.objects import Object, metadata, title
 from distq.errors import ConfigError
 
 _REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+"""Source: the schema of metav1.Condition."""
 _STATUSES = {True: "True", False: "False", None: "Unknown"}
 
 
@@ -54,6 +55,7 @@ def set_condition(
         return False
     if existing is None or existing.get("status") != text:
         moment = (last_transition_time or datetime.now(UTC)).astimezone(UTC)
+        # as metav1.Time: no fractions
         wanted["lastTransitionTime"] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
     if existing is None:
         conditions = [*conditions, wanted]
@@ -72,7 +74,7 @@ def remove_condition(obj: Object, type: str) -> bool:  # noqa: A002  the field's
     kept = [each for each in conditions if each.get("type") != type]
     if kept != conditions:
         _put(obj, kept)
-    elif obj.get("status"):
+    elif obj.get("status"):  # one that is absent stays so
         _remember(obj)
     return kept != conditions
 
@@ -95,6 +97,7 @@ def _put(obj: Object, conditions: list[Object] | None = None) -> None:
     changed = ChangedStatus(obj.get("status") or {})
     if conditions is not None:
         changed["conditions"] = conditions
+    # a deep copy: both would share their inner values, which programs change in place
     changed.as_read = copy.deepcopy(status_as_read(obj))
     obj["status"] = changed
 
@@ -110,8 +113,8 @@ class ChangedStatus(dict[str, Any]):
 
 @cache
 def _let_yaml_write() -> None:
-    """Register the type with yaml, which refuses others; only here: a user's module may be called yaml."""
-    with contextlib.suppress(ImportError):
+    """Register the type with yaml, which refuses others."""
+    with contextlib.suppress(ImportError):  # it may be missing, or a module of the program with this name
         from yaml.representer import SafeRepresenter
 
         SafeRepresenter.add_representer(ChangedStatus, SafeRepresenter.represent_dict)

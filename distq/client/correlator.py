@@ -43,7 +43,6 @@ class _Remembered(OrderedDict[_Key, _Value]):
     """The values used last, by key; older ones are forgotten."""
 
     def keep(self, key: _Key, value: _Value) -> None:
-        """Remember the value, as the newest."""
         self[key] = value
         self.move_to_end(key)
         if len(self) > REMEMBERED:
@@ -86,7 +85,7 @@ class EventCorrelator:
     def correlate(self, event: Object) -> Correlated | None:
         """Return the event to send, or its patch; None where there were too many about its object."""
         merged, key = self._merge(event)
-        counted = self._count(merged, key)
+        counted = self._count(merged, key)  # before the token: the next event counts one that is left out
         return counted if self._has_token(event) else None
 
     def sent(self, stored: Object) -> None:
@@ -94,7 +93,7 @@ class EventCorrelator:
         self._sent.keep(_equal(stored), _as_sent(stored))
 
     def _merge(self, event: Object) -> tuple[Object, _Key]:
-        """Return the event, or the one that counts all similar ones, and the patch that counts it."""
+        """Return the event, or the one that counts all similar ones, and the key by which it is counted."""
         now, key = self._clock.monotonic(), (*_about(event), event["reason"])
         similar = self._similar.get(key)
         if similar is None or now - similar.last > SIMILAR_FOR:
@@ -104,7 +103,7 @@ class EventCorrelator:
         self._similar.keep(key, similar)
         if len(similar.messages) < MERGED_FROM:
             return event, _equal(event)
-        similar.messages.pop()
+        similar.messages.pop()  # any of them, as client-go: so they are bounded
         return event | {"message": MERGED + event["message"]}, key
 
     def _count(self, event: Object, key: _Key) -> Correlated:

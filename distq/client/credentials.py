@@ -75,7 +75,7 @@ def _load_service_account(configuration: "Configuration") -> None:
     try:
         load_incluster_config(client_configuration=configuration)
     except ConfigException as error:
-        if "host/port" in str(error):
+        if "host/port" in str(error):  # the package's word for a process outside of a pod
             raise ConfigError(
                 f"no cluster: KUBECONFIG unset, no {HOME_KUBECONFIG}, not in a pod. "
                 'Set it or try "distq sandbox".'
@@ -119,7 +119,7 @@ def _load_file(path: str, context: str | None, configuration: "Configuration") -
         raise _broken(path, str(error)) from None
     except binascii.Error:
         raise _broken(path, "data that is not base64") from None
-    except (
+    except (  # as the package raises for YAML of any other shape
         OSError,
         ValueError,
         TypeError,
@@ -131,6 +131,7 @@ def _load_file(path: str, context: str | None, configuration: "Configuration") -
         raise _broken(
             path, error.strerror or "" if isinstance(error, OSError) else "not a kubeconfig"
         ) from None
+    # the package only logs that a plugin failed
     if plugin and not configuration.api_key and not configuration.cert_file:
         if (took := time.monotonic() - began) >= exec_plugin.TIMEOUT:
             raise ConfigError(
@@ -153,7 +154,7 @@ def _check_server(path: str, server: str) -> None:
 
 
 def _chosen_context(merged: Any, context: str | None) -> tuple[Any, str | None]:
-    """Return the context and its exec plugin, whose errors the package only logs."""
+    """Return the context, and the command of its user's exec plugin; None without one."""
     chosen = merged["contexts"].get_with_name(context or merged["current-context"])["context"]
     name = chosen.safe_get("user")
     entry = merged["users"].get_with_name(name, safe=True) if name else None
@@ -162,7 +163,7 @@ def _chosen_context(merged: Any, context: str | None) -> tuple[Any, str | None]:
 
 
 def _broken(path: str, cause: str) -> ConfigError:
-    """Return the cause without the part of the file that the package may quote, tokens and all."""
+    # the package may quote a part of the file, tokens and all
     cause = (
         re.sub(r"/?\{.*", "", " ".join(cause.split())).removeprefix("Invalid kube-config file.").strip(" .")
     )

@@ -22,6 +22,7 @@ def delete_options(
         choices = ", ".join(get_args(Propagation))
         raise ConfigError(f"bad propagation {propagation!r:.80}. Give one of {choices}.")
     grace = in_seconds(grace_period)
+    # not isinstance: a bool is an int, too
     if grace is not None and (type(grace) not in (int, float) or grace < 0 or not float(grace).is_integer()):
         raise ConfigError(f"bad grace_period {grace_period!r:.80}. Give whole seconds, 0 or more.")
     options: Object = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}

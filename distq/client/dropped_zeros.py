@@ -1,9 +1,7 @@
 """The zeros that an API server does not keep: it often leaves out values that are 0, false or empty.
 
 Go's ``omitempty`` drops them by the type of the field, which no schema has. So a server's answers teach it: a
-zero that was sent, and is absent from the stored object, is no difference from then on. A zero in the place
-of another value always is one, also where it was dropped before. Only names of fields are remembered, at most
-those of the schema.
+zero that was sent, and is absent from the stored object, is no difference from then on.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,6 +18,7 @@ class DroppedZeros:
 
     def __init__(self) -> None:
         self._paths: set[tuple[str, Path]] = set()
+        """By resource; names alone, so at most those of its schema."""
 
     def learn(self, resource: str, sent: Any, stored: Any) -> None:
         """Remember the zeros that were sent and are not in the stored object."""
@@ -31,6 +30,7 @@ class DroppedZeros:
             return {
                 name: self.without(resource, value, before.get(name), (*path, name))
                 for name, value in wanted.items()
+                # a zero in the place of another value is a difference, also where it was dropped before
                 if name in before or not _is_zero(value) or (resource, (*path, name)) not in self._paths
             }
         if _are_parallel(wanted, before):
@@ -52,7 +52,7 @@ def _missing_zeros(sent: Any, stored: Any, path: Path = ()) -> Iterator[Path]:
 
 
 def _is_zero(value: Any) -> bool:
-    return value is not None and not value
+    return value is not None and not value  # None removes a field
 
 
 def _are_parallel(one: Any, other: Any) -> bool:

@@ -54,6 +54,7 @@ def response_error(what: str, response: Response, origin: str) -> ApiError:
         seconds = 1.0 if seconds is None else seconds
         message += f"Repeat after {duration(seconds)}."
         return TooManyRequests(message, status=429, reason=reason, answer=body, retry_after=seconds)
+    # a name in the details would mean that the object is missing, not the subresource
     if response.status == 404 and what.endswith("/status") and not _details(body).get("name"):
         message += "Its CRD needs subresources: {status: {}}, or its name is wrong."
     elif response.status < 400 and (location := response.headers.get("Location")):
@@ -81,7 +82,7 @@ def _remedy(status: int, cause: str, answer: Mapping[str, Any], origin: str) -> 
         return f"Check the credentials in {origin}: they are unknown to the API server, or expired."
     if any(each.reason == "NamespaceTerminating" for each in causes_of(answer)):
         return "Its namespace is being deleted: take another one, or create it anew when it is gone."
-    if status == 403:
+    if status == 403:  # after NamespaceTerminating, which has this status and is no matter of rights
         return _missing_right(cause)
     if status == 404 and details.get("kind") == "namespaces":
         return f"Create the namespace {details.get('name')}."
@@ -107,12 +108,14 @@ def _cause(error: BaseException) -> str:
         return "unknown host"
     if isinstance(error, ReadTimeoutError):
         return "silence for too long"
+    # a NewConnectionError is a ConnectTimeoutError, also if the server refused the connection
     if isinstance(error, ConnectTimeoutError) and not isinstance(error, NewConnectionError):
         return "no connection in time"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate not trusted, {error.verify_message}"
     if isinstance(error, http.client.IncompleteRead):
         return "the connection ended within the answer"
+    # urllib3 keeps the error that it wraps in one of these places
     inner = error.__cause__ or next((arg for arg in error.args if isinstance(arg, BaseException)), None)
     if isinstance(error, ProxyError) and inner is not None:
         return f"its proxy: {_cause(inner)}"
@@ -126,7 +129,7 @@ def _cause(error: BaseException) -> str:
 def _status_object(data: bytes) -> Mapping[str, Any]:
     try:
         body = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):  # proxies answer, too
         return {}
     return body if isinstance(body, dict) and body.get("kind") == "Status" else {}
 

@@ -1,7 +1,6 @@
 """Runs a kubeconfig's exec plugin for so long and no longer; the ``kubernetes`` package would wait for ever.
 
-The package runs this file instead of the plugin, and the file runs the plugin. The processes that a plugin
-starts end with it, so that none holds the pipes on which the package waits.
+The package runs this file instead of the plugin, and the file runs the plugin.
 """
 
 import contextlib
@@ -44,6 +43,7 @@ def _main(seconds: str, *command: str) -> int:
         output, errors = plugin.communicate(timeout=float(seconds))
     except subprocess.TimeoutExpired:
         with contextlib.suppress(OSError):  # it ended just now
+            # the group: a process of the plugin's may hold the pipes on which the package waits
             os.killpg(plugin.pid, signal.SIGKILL) if own_group else plugin.kill()
         sys.stderr.write(f"{command[0]}: no credentials within {seconds} s\n")
         return _TIMED_OUT

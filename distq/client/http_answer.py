@@ -101,6 +101,7 @@ class Chunks:
             if size > self._max_bytes:
                 raise AnswerTooLarge
             if not length:
+                # with the end of its line: without trailers the empty line is next
                 self.rest = _after_trailers(data[begins - 2 :], receive)
                 return
             ends = begins + length + 2
@@ -131,7 +132,7 @@ def plain_answer(
     length = _plain_length(lines)
     if length is None or int(status) in WITHOUT_A_BODY:
         return None, True
-    if int(status) >= REFUSES:
+    if int(status) >= REFUSES:  # the bound is for pages; a refusal says when to ask again
         max_bytes = math.inf
     receive = partial(receive_some, sock, deadline)
     data = received[head.end() :]
@@ -226,6 +227,7 @@ def _after_trailers(data: bytes, receive: Receive) -> bytes:
         if len(data) > LONGEST_LINE:
             raise http.client.HTTPException("headers without an end after the last chunk")
         data += receive()
+    # http.client takes a newline alone for the end of a line
     if data.count(b"\n", 0, end) != data.count(b"\r\n", 0, end):
         raise http.client.HTTPException("a bad header after the last chunk")
     return data[end + 4 :]

@@ -36,24 +36,22 @@ _MOST_HEADS = 10
 _MOST_BYTES = 1 << 40
 """More than any memory holds. A Python that reads a body in parts would wait for all of them."""
 _STRANGE = re.compile(r"[^\x20-\x7e]")
+"""Characters that could end a header, and begin another one."""
 _WITH_A_BODY = {"PATCH", "POST", "PUT"}
+"""Methods whose requests have a length, be it 0. Source: http.client."""
 
 
 class _Received(io.RawIOBase):
-    """The bytes of one answer: those received already, then those that its socket receives in time.
-
-    The deadline is of the monotonic clock. A timeout of the socket bounds each read alone: a server that
-    sends a byte now and then outlives it.
-    """
+    """The bytes of one answer: those received already, then those that its socket receives in time."""
 
     def __init__(self, sock: socket.socket, deadline: float | None, begins: bytes = b"") -> None:
         self._sock = sock
         self._rest = sock.makefile("rb", buffering=0)  # which keeps the socket open until it is closed
         self._begins = begins
         self.deadline = deadline
+        """By the monotonic clock: the socket's timeout bounds each read alone, and an answer may drip."""
 
-    def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002  as a socket's
-        """Return the reader of the answer."""
+    def makefile(self, mode: str) -> io.BufferedReader:  # noqa: ARG002  as http.client calls a socket's
         return io.BufferedReader(self)
 
     def readable(self) -> bool:
@@ -226,7 +224,7 @@ class Exchange(HTTPConnection):
         sock, deadline = self.sock, time.monotonic() + timeout
         begins = sock.recv(PIECE)
         answer, ends = None, True
-        if method != "HEAD":
+        if method != "HEAD":  # its Content-Length is of a body that does not come
             answer, ends = plain_answer(begins, sock, deadline, max_bytes)
         if answer is None:
             response = self._response(_Received(sock, deadline, begins))

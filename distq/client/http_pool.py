@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from urllib3._base_connection import BaseHTTPConnection
 
 CONNECT_TIMEOUT = 5.0
+"""Seconds."""
 
 _PLAIN_TARGET = re.compile(r"/[\w/.~%?&=+,:;@!$'()*-]*", re.ASCII)
 """Paths that urllib3 would not encode."""
@@ -122,7 +123,7 @@ class LeanPool(HTTPConnectionPool):
             answer = exchange()
             keeps = True
             return answer
-        except TimeoutError as error:
+        except TimeoutError as error:  # before OSError, of which this and the next are kinds
             raise ReadTimeoutError(self, url, "Read timed out.") from error
         except ssl.SSLError as error:
             raise SSLError(error) from error
@@ -131,4 +132,4 @@ class LeanPool(HTTPConnectionPool):
         finally:
             if not keeps:
                 connection.close()
-            self._put_conn(connection if keeps else None)
+            self._put_conn(connection if keeps else None)  # None gives the place back

@@ -30,7 +30,7 @@ def reference(obj: Object) -> Object:
     With apiVersion, kind, and those of namespace, name, uid and resourceVersion that the object has.
     Source: client-go tools/reference GetReference.
     """
-    resource_text(obj), key_of(obj)
+    resource_text(obj), key_of(obj)  # for their errors
     about = {name: metadata(obj).get(name) for name in ("namespace", "name", "uid", "resourceVersion")}
     found = {name: value for name, value in about.items() if value}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], **found}

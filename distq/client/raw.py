@@ -120,7 +120,7 @@ class RawClient:
         """
         transport = self._connected()
         try:
-            answer = self._send(
+            answer = self._answered(
                 "GET",
                 path,
                 query=query,
@@ -129,6 +129,7 @@ class RawClient:
                 timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT, read=read_timeout),
                 preload_content=False,
             )
+            self._good("GET", path, answer)
         except (HTTPError, OSError) as error:  # the body of a refusal broke
             raise transport.no_answer(f"GET {path}", error) from None
         response = cast("UnreadAnswer", answer)  # as all that LeanPool returns before it is read
@@ -144,9 +145,6 @@ class RawClient:
         from distq.client.typed_api import api_client
 
         return api_client(self._connected, self._answered, self._timeout)
-
-    def _send(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
-        return self._good(method, path, self._answered(method, path, **options))
 
     def _answered(self, method: str, path: str, **options: Any) -> urllib3.BaseHTTPResponse:
         return self._authorized(LeanPool.send, method, path, **options)
@@ -171,7 +169,7 @@ class RawClient:
             raise
         if response.status == 401:
             if isinstance(response, urllib3.BaseHTTPResponse):
-                response.drain_conn()
+                response.drain_conn()  # so that another request can have its connection
             transport = self._reconnected(transport)
             response = transport.ask(send, method, path, **options)
         return response

@@ -25,11 +25,12 @@ class RecordedEvent:
         """Return the event about this object, reported by this component."""
         moment = datetime.fromtimestamp(self.nanoseconds // 10**9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         name = f"{reference['name']}.{self.nanoseconds:x}"
-        if not DNS1123_SUBDOMAIN.fullmatch(name):
+        if not DNS1123_SUBDOMAIN.fullmatch(name):  # a few kinds allow any name, and this one may be too long
             name = str(uuid.uuid4())
         return {
             "apiVersion": "v1",
             "kind": "Event",
+            # kubectl looks in "default" for events about objects without a namespace
             "metadata": {"name": name, "namespace": reference.get("namespace") or "default"},
             "involvedObject": reference,
             **self.what,
@@ -58,7 +59,7 @@ def _reference(about: Object, field_path: str) -> Object:
     """Return the reference to an object as ``involvedObject`` has it; raise ConfigError where it is none."""
     if not isinstance(about, dict):
         raise ConfigError(f"bad object {about!r:.80}: a {type(about).__name__}. Give a dict.")
-    resource_text(about)
+    resource_text(about)  # for its error
     if not metadata(about).get("name"):
         raise ConfigError(f"bad object {title(about)}: no metadata.name. Give an object that exists.")
     return reference(about) | ({"fieldPath": field_path} if field_path else {})

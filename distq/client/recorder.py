@@ -68,7 +68,7 @@ class EventDrops:
         self._unlogged: Counter[tuple[str, int]] = Counter()
 
     def add(self, how: str, why: str, level: int) -> None:
-        """Count one."""
+        """Count one that was dropped, by ``how``; log ``why``, once in ``LOGGED_EVERY`` for a kind."""
         for provider in _providers:
             provider.count(EVENTS_DROPPED, (how,), 1)
         with self._lock:
@@ -119,7 +119,9 @@ class EventRecorder:
         """The events that are not sent yet; the first is on its way."""
         self._thread: threading.Thread | None = None
         self._in_haste = False
+        """A flush has begun, so there is no time for the pause before the next try."""
         self._last_name = 0
+        """Nanoseconds of the last event, larger each time: its name has them."""
         self._server = ""
         self._drops = EventDrops(self._clock)
 
@@ -170,7 +172,7 @@ class EventRecorder:
             except BaseException as error:  # noqa: BLE001 - the caller's function may raise anything
                 self._drops.add("refused", f"{type(error).__name__}: {error}", logging.WARNING)
             with self._lock:
-                if self._is_next(recorded):
+                if self._is_next(recorded):  # else it was discarded meanwhile
                     self._waiting.popleft()
                 self._changed.notify_all()
 
@@ -178,7 +180,7 @@ class EventRecorder:
         with self._lock:
             if self._waiting:
                 return self._waiting[0]
-            self._thread = None
+            self._thread = None  # under the lock: the next event starts another
             return None
 
     def _is_next(self, recorded: RecordedEvent) -> bool:
@@ -189,7 +191,7 @@ class EventRecorder:
         correlated: Correlated | None = None
         for number in range(1, TRIES + 1):
             try:
-                correlated = correlated or self._correlate(recorded)
+                correlated = correlated or self._correlate(recorded)  # once, since it counts the event
                 if correlated is not None:
                     self._write(correlated)
                 return
@@ -203,10 +205,10 @@ class EventRecorder:
                 return
 
     def _correlate(self, recorded: RecordedEvent) -> Correlated | None:
-        """Return the event to send, if any; in another cluster no event is like one before."""
+        """Return the event to send, if any."""
         if (about := recorded.find()) is None:
             return None  # its events have no readers
-        if self._server != self._sink.server:
+        if self._server != self._sink.server:  # KUBECONFIG names another cluster, where none is like before
             self._server, self._correlator = self._sink.server, EventCorrelator(self._clock)
         correlated = self._correlator.correlate(recorded.about(about, self._component))
         if correlated is None:
@@ -263,4 +265,5 @@ def discard() -> None:
         recorder.discard()
 
 
+# the threads end with the process
 atexit.register(flush, _EXIT_TIME)

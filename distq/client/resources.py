@@ -55,6 +55,7 @@ class Resource:
             raise ConfigError(f'bad namespace "{namespace}": {self} is not namespaced. Leave it out.')
         if name and self.namespaced and not namespace:
             raise ConfigError(f'no namespace of {self} "{name}": it is namespaced. Give namespace/name.')
+        # the core group alone has no name, and a root of its own
         parts = ["api" if "/" not in self.api_version else "apis", self.api_version]
         if namespace:
             parts += ["namespaces", _segment(namespace)]

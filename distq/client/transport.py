@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from kubernetes.client import Configuration
 
 IDLE_CONNECTIONS = 64
+"""Connections that are kept for the next request; more are opened as needed, and closed after it."""
 _AUTHORIZED_FOR = 1.0
 """Seconds that requests share a header; the package refreshes a token minutes before its end."""
 _OWN_HEADERS = {"User-Agent": "distq", "Accept-Encoding": "identity"}
@@ -45,7 +46,7 @@ class Transport:
         self.variable = kubeconfig_variable()
         self.origin = cluster.origin
         self.configuration: Configuration = cluster.configuration
-        self.configuration.retries = False
+        self.configuration.retries = False  # a write whose connection broke may have been done
         self.configuration.connection_pool_maxsize = IDLE_CONNECTIONS
         self.configuration.socket_options = _socket_options()
         self.server: str = self.configuration.host.rstrip("/")

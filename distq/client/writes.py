@@ -54,5 +54,5 @@ def deleted(client: "Client", resource: Resource, key: str, obj: Object, answer:
 
 
 def _publish(write: Write) -> None:
-    for observer in tuple(_observers):
+    for observer in tuple(_observers):  # a copy: other threads add and remove theirs
         observer(write)
