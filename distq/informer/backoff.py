@@ -38,5 +38,5 @@ class Backoff:
             self._next = self._base
         delay = min(self._cap, self._next * random.uniform(1.0, 2.0))
         self._next = min(self._cap, self._next * 2)
-        self._used_at = now + delay
+        self._used_at = now + delay  # the wait is no quiet time
         return delay

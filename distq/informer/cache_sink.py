@@ -63,7 +63,7 @@ class CacheSink:
         # After a restore a version may be of another state than before.
         doubtful = [obj for obj in listed.values() if self._has_version_of(obj)] if self._rewound else []
         self._fifo.replace(listed.values())
-        for obj in doubtful:
+        for obj in doubtful:  # handlers receive no listed object of the version that they have
             self._fifo.update(obj)
         self._rewound, self._version = False, version
 

@@ -111,6 +111,7 @@ class DeltaFIFO:
         with self._lock:
             for key in self._known.list_keys():
                 known = self._known.stored(key)
+                # else an old state would come after a new one
                 if known is not None and key not in self._deltas:
                     self._queue(Delta(DeltaType.SYNC, known))
 
@@ -139,7 +140,7 @@ class DeltaFIFO:
             deltas = self._take(self._keys.popleft())
             try:
                 process(deltas, in_first_list)
-            finally:
+            finally:  # an object that fails keeps no list from being whole
                 self._first_list = max(0, self._first_list - 1)
             return True
 
@@ -196,8 +197,8 @@ class DeltaFIFO:
 class RealFIFO(DeltaFIFO):
     """Deltas of all objects in the order in which they came; none is left out.
 
-    So handlers that look at several objects see them change in the order in which they did. Of a list, the
-    deletions come first. Source: client-go tools/cache RealFIFO.
+    So handlers that look at several objects see them change in the order in which they did.
+    Source: client-go tools/cache RealFIFO.
     """
 
     def delete(self, obj: StoredObject) -> None:
@@ -217,4 +218,4 @@ class RealFIFO(DeltaFIFO):
         return [first]
 
     def _list_order(self, replaced: list[Delta], vanished: list[Delta]) -> list[Delta]:
-        return [*vanished, *replaced]
+        return [*vanished, *replaced]  # a new object may be in the place of one that vanished

@@ -57,6 +57,7 @@ class ExpirationCache:
     def list(self) -> Objects:
         """Return all objects that have not expired, in no order."""
         with self._lock:
+            # of a copy, since a look drops what has expired
             fresh = [stored for key in list(self._objects) if (stored := self._fresh(key))]
         return [stored.decode() for stored in fresh]
 

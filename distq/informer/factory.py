@@ -146,7 +146,7 @@ class Syncing(Protocol):
     """Syncs with a first list: an informer, or a handler by its Registration."""
 
     def has_synced(self) -> bool:
-        """Return whether it has synced."""
+        """Return whether all that was there at the beginning has been received."""
 
     @property
     def stopped(self) -> bool:

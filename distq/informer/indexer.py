@@ -112,7 +112,7 @@ class Indexer:
     def index(self, name: str, obj: Object) -> Objects:
         """Return the objects that share a value of the index with the given one, which need not be kept."""
         with self._lock:
-            self._index(name)
+            self._index(name)  # for its error
             found = self.stored_by_indices({name: index_values(self._indexers[name], obj)})
         return [stored.decode() for stored in found]
 
@@ -139,7 +139,7 @@ class Indexer:
 
     def stored(self, key: str) -> StoredObject | None:
         """Return the object kept under a key, not decoded."""
-        return self._objects.get(key)
+        return self._objects.get(key)  # without the lock: a dict's calls are atomic
 
     def all_stored(self) -> Stored:
         """Return all objects, not decoded."""
@@ -165,7 +165,7 @@ class Indexer:
     def put(self, stored: StoredObject) -> None:
         """Keep an object."""
         with self._lock:
-            new = values_of(self._indexers, stored)
+            new = values_of(self._indexers, stored)  # first: where it fails, nothing has changed
             self._forget(stored.key)
             self._objects[stored.key] = stored
             for name, values in new.items():

@@ -37,13 +37,11 @@ _STRING_OR_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL
 def decode(read: Callable[[Any], T], text: bytes | msgspec.Raw, what: str) -> T:
     """Read the text, or where that goes too deep the text that ``limit_depth`` makes of it.
 
-    Half a character becomes U+FFFD, as for Go's readers.
-
-    The depth that a decoder may reach depends on that of its caller. Raises Unreadable where nothing helps.
+    Half a character becomes U+FFFD, as for Go's readers. Raises Unreadable where nothing helps.
     """
     try:
         return read(text)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError):  # the depth that is too much depends on the caller's own
         pass  # once more, with the remedies
     try:
         return _read_whole(read, text)
@@ -60,7 +58,7 @@ def _read_whole(read: Callable[[Any], T], text: bytes | msgspec.Raw) -> T:
     try:
         return read(text)
     except msgspec.DecodeError:
-        half = len(rb"\ud800")
+        half = len(rb"\ud800")  # both halves are twice as long, any other escape is shorter
         whole = _ESCAPE.sub(lambda escape: rb"\ufffd" if len(escape[0]) == half else escape[0], bytes(text))
         if whole == bytes(text):
             raise

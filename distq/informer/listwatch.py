@@ -20,7 +20,8 @@ READ_TIMEOUT = 75.0
 """Seconds of silence after which a watch is taken for dead; bookmarks come each minute."""
 
 LIFETIME = (300, 600)
-"""Seconds after which a watch asks to be ended, at random between these, as client-go's."""
+"""Seconds after which a watch asks to be ended, as client-go's: at random, so that not all clients come back
+at once."""
 
 BRIEF_LIFETIME = 3
 """Seconds of a watch that is to bring bookmarks soon: the API server sends some in its last two seconds."""
@@ -130,7 +131,7 @@ class ListWatch:
 
     def _list(self, limit: int, next_token: str, accept: str) -> Page:
         resource = self.resolve()
-        query = self._selectors()
+        query = self._selectors()  # no version: "0" would mean any that a cache of the API server has
         if limit:
             query["limit"] = str(limit)
         if next_token:

@@ -98,6 +98,7 @@ class MutationCache:
             if uid:
                 self._deleted.append(uid)
             known = self._mutations.get(stored.key)
+            # then the write was of an object that was created later under this name
             anew = known and known.uid != uid and is_older(stored.version, known.written.version)
             if known and not anew:
                 del self._mutations[stored.key]

@@ -1,7 +1,6 @@
 """The part of an object that the informer reads: its metadata, less the part for the API server alone.
 
-Plain dicts of the same shape as in the API, so that code that is handed a partial and
-code that is handed a whole object are the same code.
+Plain dicts of the API's shape, so that one function takes a partial object and a whole one.
 """
 
 from typing import TypedDict

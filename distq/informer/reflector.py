@@ -86,6 +86,7 @@ class Reflector:
         self._hands_over = False
         """A list or watch is open, so a ConfigError may be about one object, and ends nothing."""
         self._moved_at = float("-inf")
+        """When the position was moved last: if it is again at once, the next attempt is backed off from."""
         self._present = ""
         """The resource's version when the present attempt began."""
         self._bad_line_after: str | None = None
@@ -154,7 +155,7 @@ class Reflector:
                 "%s: cluster at version %s, before %s: restored?", self._list_watch, present, position
             )
             self._sink.rewound(present)
-        listed = not self._sink.position()
+        listed = not self._sink.position()  # asked again: after rewound it has none
         try:
             if listed and self._stream_lists and self._watch_from_list(stop):
                 return
@@ -176,10 +177,10 @@ class Reflector:
         """Watch from a streamed list on; return False where the API server has none for us."""
         try:
             self._watch(stop, stream_list=True)
-        except (Expired, TooManyRequests):
+        except (Expired, TooManyRequests):  # pages would not help
             raise
         except ApiError as error:
-            if error.status == 0 or self._sink.position():
+            if error.status == 0 or self._sink.position():  # no answer, or an error after the list
                 raise
             logger.info("%s: listing in pages, since no list was streamed: %s", self._list_watch, error)
             return False
@@ -205,7 +206,7 @@ class Reflector:
                 logger.debug("%s: watch closed", self._list_watch)
             finally:
                 self._progressed = self._progressed or self._clock.monotonic() - opened >= SHORT_WATCH
-                lines.close()
+                lines.close()  # first, since the reader ends with them
                 reader.close()
 
     def _take_events(self, reader: ReadAhead, opened: float, stop: threading.Event) -> None:

@@ -184,7 +184,7 @@ class Registration:
         with self._changed:
             self._warn()
             while len(self._due) >= CAPACITY and not self._stopped and not stop.is_set():
-                self._changed.wait(STOP_CHECK_INTERVAL)
+                self._changed.wait(STOP_CHECK_INTERVAL)  # stop notifies no condition
             if self._stopped or stop.is_set():
                 return
             self._initial_left += notification.in_initial_list

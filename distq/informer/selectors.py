@@ -97,6 +97,7 @@ def _requirements(selector: str | Labels) -> list[_Requirement]:
         return [_equal(key, value) for key, value in selector.items()]
     if not isinstance(selector, str):
         raise ConfigError(f"bad label selector {selector!r:.80}. Give text, or a mapping of labels.")
+    # a comma within parentheses is between values
     terms = re.split(r",(?![^(]*\))", selector) if selector.strip() else []
     return [_parsed(term.strip(), selector) for term in terms]
 
@@ -143,7 +144,7 @@ def _requirement_of(expression: object) -> _Requirement:
         remedy = "Leave out its values" if values else "Give values"
         raise ConfigError(f"bad label selector: {operator} of {key!r:.80}. {remedy}.")
     for value in values or [""]:
-        _equal(key, value)
+        _equal(key, value)  # for its errors, about the key, too
     return _Requirement(key, operator, values)
 
 

@@ -68,7 +68,7 @@ class SharedInformer:
         self._lock = threading.Lock()  # the cache, and the handlers called with its changes, go together
         self._registrations: list[Registration] = []
         self._leaving: list[Registration] = []  # removed, with a call under way
-        self._syncing: list[Registration] = []
+        self._syncing: list[Registration] = []  # the objects of the last resync are for these
         self._started = self._stopped = False
         self._stop = threading.Event()
 
@@ -222,7 +222,7 @@ class SharedInformer:
             with self._lock:
                 notification = self._apply(delta, in_initial_list)
                 receivers = self._receivers(notification, delta.type)
-            for registration in receivers:
+            for registration in receivers:  # outside of the lock: it waits for a slow handler
                 registration.put(notification, self._stop)
 
     def _apply(self, delta: Delta, in_initial_list: bool) -> Notification:
@@ -239,6 +239,7 @@ class SharedInformer:
         """Return the handlers that receive it: of an unchanged object, only those that are due a resync."""
         old = notification.old
         same_version = old is not None and old.version == notification.object.version
+        # an update of the same version is of another state: the cluster was restored
         if not same_version or why == DeltaType.UPDATED:
             return self._registrations
         return [one for one in self._syncing if one in self._registrations]

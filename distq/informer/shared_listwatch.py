@@ -154,7 +154,7 @@ class SharedPages:
         try:
             page.set_result(self._list_watch.page(token, limit=limit))
         except BaseException as error:  # noqa: BLE001 - raised by all that wait for the page
-            with self._lock:
+            with self._lock:  # it may have been dropped, and asked for anew
                 if self._pages.get((token, limit)) is page:
                     del self._pages[token, limit]
             page.set_exception(error)
@@ -162,11 +162,11 @@ class SharedPages:
             self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        """Keep the newest pages, of as many bytes as one page may have."""
+        """Keep the newest pages, together of as many bytes as one page may have."""
         with self._lock:
             sizes = [(key, page.result().size) for key, page in self._pages.items() if page.done()]
             too_many = sum(size for _, size in sizes) - LIST_BYTES
-            for key, size in sizes[:-1]:
+            for key, size in sizes[:-1]:  # the newest stays, of any size
                 if too_many <= 0:
                     break
                 del self._pages[key]

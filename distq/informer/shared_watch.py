@@ -99,7 +99,7 @@ class SharedWatch:
                 replaced, self._upstream = self._upstream, upstream
                 reader = Reader(self, upstream, version)
                 if replaced is not None and not replaced.over:
-                    for other in list(replaced.readers):
+                    for other in list(replaced.readers):  # a copy, since they leave it
                         other.go_on_in(upstream, present)
                 self._changed.notify_all()
                 self._taken.notify_all()
@@ -192,6 +192,7 @@ class _Upstream:
         """Return whether to append the line only later, once the quickest reader has read further."""
         quickest = max((each.place for each in self.readers if not each.ended), default=self.log.end)
         first, middle = self.log.first_with(line), (self.log.first + self.log.end) // 2
+        # half of the log is for slower readers
         return first > self.log.first and quickest < max(first, middle)
 
 

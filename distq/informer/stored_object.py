@@ -83,7 +83,8 @@ def store_raw(obj: RawObject, transform: Transform | None) -> StoredObject:
     if transform is strip_managed_fields:
         return StoredObject(obj.key, obj.version, _with_kind(_without_managed_fields(obj), obj))
     made = store_object(transform(obj.decode()))
-    return StoredObject(made.key, obj.version, made.raw)  # which it may have left out
+    # the version as it came: a transform may leave it out
+    return StoredObject(made.key, obj.version, made.raw)
 
 
 def strip_managed_fields(obj: Object) -> Object:
