@@ -128,9 +128,7 @@ def _load_file(path: str, context: str | None, configuration: "Configuration") -
         RecursionError,
         yaml.YAMLError,
     ) as error:
-        raise _broken(
-            path, error.strerror or "" if isinstance(error, OSError) else "not a kubeconfig"
-        ) from None
+        raise _broken(path, error.strerror or "" if isinstance(error, OSError) else "") from None
     # the package only logs that a plugin failed
     if plugin and not configuration.api_key and not configuration.cert_file:
         if (took := time.monotonic() - began) >= exec_plugin.TIMEOUT:
@@ -164,7 +162,6 @@ def _chosen_context(merged: Any, context: str | None) -> tuple[Any, str | None]:
 
 def _broken(path: str, cause: str) -> ConfigError:
     # the package may quote a part of the file, tokens and all
-    cause = (
-        re.sub(r"/?\{.*", "", " ".join(cause.split())).removeprefix("Invalid kube-config file.").strip(" .")
-    )
+    cause = re.sub(r"/?\{.*", "", " ".join(cause.split()))
+    cause = cause.removeprefix("Invalid kube-config file.").strip(" .")
     return ConfigError(f"broken kubeconfig {path}: {cause or 'not a kubeconfig'}. Correct it.")

@@ -1,8 +1,7 @@
 """Which paths of the API server serve a kind, learnt from discovery.
 
-Programs name a resource by its kind (``apps/v1/Deployment``), paths need its
-plural and whether it is namespaced; only the server knows both, for custom
-resources above all.
+Programs name a resource by its kind (``apps/v1/Deployment``), paths need its plural and whether it is
+namespaced; only the server knows both, for custom resources above all.
 """
 
 import re
