@@ -116,15 +116,16 @@ def _failure_counts(store: QueueStore) -> Read[QueueItems]:
 def _failing_items(store: QueueStore, counts: QueueItems, queues: int) -> Read[QueueItems]:
     """Read dead items, the newest first, and of some failure records the newest, for one of ``queues``."""
     rows, records = _ROWS // queues, _RECORDS // queues
+    # failure records have no order: the newest of some of them
     dead, (_, flat) = yield store.commands(
         ("ZREVRANGE", "dead", 0, rows - 1), ("HSCAN", "failures", 0, "COUNT", records)
     )
     records_by_item = dict(zip(flat[::2], flat[1::2], strict=True))
     failed_at = {
         member: FailureRecord.parse(records_by_item[member]).failed_at_us
-        for member in records_by_item.keys() - set(dead)
+        for member in records_by_item.keys() - set(dead)  # which have records, too
     }
     newest = sorted(failed_at, key=failed_at.__getitem__, reverse=True)[:rows]
     items = newest_failure_first((yield from reading.item_infos(store, [*dead, *newest])))
-    items.sort(key=lambda item: item.state != "dead")
+    items.sort(key=lambda item: item.state != "dead")  # stable: the newest failures stay first
     return QueueItems(store.name, items, counts.failing, counts.dead)

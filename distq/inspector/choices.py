@@ -20,7 +20,7 @@ def chosen_items(
 ) -> Iterator[Sequence[bytes]]:
     """Yield the members of a repair, in batches."""
     if keys:
-        yield [item for key in keys for item in named(key)]
+        yield [item for key in keys for item in named(key)]  # a key may show an invalid item, too
     elif state:
         yield from reading.scan(store, state, match or "*")
 
@@ -44,7 +44,7 @@ def require_repairable(repair: Repair, state: str | None, reason: str) -> None:
     """Raise ConfigError for a repair that the state does not allow, and for a bad reason."""
     if repair == "delete" and state == "processing":
         raise ConfigError("cannot delete processing items: their workers hold them. Stop the workers first.")
-    if not reason or not reason.isprintable() or len(reason.encode(errors="replace")) > REASON_BYTES:
+    if not reason or not reason.isprintable() or len(reason.encode()) > REASON_BYTES:
         raise ConfigError(
             f"bad reason {reason!r:.80}. Use one line of 1 to {REASON_BYTES} bytes of printable text."
         )

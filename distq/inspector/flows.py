@@ -22,6 +22,7 @@ def _chosen(found: FlowLook) -> list[str | None]:
     """Return a half of the flows by their items, the others by their waits; most items first."""
     by_items = sorted(found.flows, key=lambda name: _by_items(found.flows[name]))
     by_wait = sorted(found.flows, key=lambda name: _by_wait(found.flows[name]))
+    # the halves may have flows in common: more by their items take these places
     first = [*by_items[: FLOWS_SHOWN // 2], *by_wait[: FLOWS_SHOWN // 2], *by_items]
     chosen = set(list(dict.fromkeys(first))[:FLOWS_SHOWN])
     return [name for name in by_items if name in chosen]
@@ -32,6 +33,7 @@ def _by_items(flow: Flow) -> tuple[int, int, int]:
 
 
 def _by_wait(flow: Flow) -> tuple[bool, int, float]:
+    # flows of which no item waits come last
     return flow.since_us is None, flow.since_us or 0, -(flow.waiting.quantile(0.99) or 0.0)
 
 

@@ -50,9 +50,9 @@ from distq.redisio.stream_store import StreamStore, stream_records
 from distq.seconds import Duration, in_seconds
 from distq.workqueue.queue import Queue
 
-_TRACE_AT_MOST = 86_400.0
+_TRACE_AT_MOST = 86_400.0  # seconds
 _ENTRIES_AT_MOST = 1_000_000
-_LONGEST_MATCH = 256
+_LONGEST_MATCH = 256  # bytes
 
 
 @short_tracebacks
@@ -68,6 +68,7 @@ class Inspector:
         else:
             self._redis = Connection(redis) if isinstance(redis, str) else redis
         self._snapshots = Snapshots(self._redis)
+        """For pages of the dashboard: the reads of a round trip are one command, and of one moment."""
 
     @property
     def connection(self) -> Connection:
@@ -185,6 +186,7 @@ class Inspector:
         if match == "*" and not failing:
             return run(self._redis, reading.page(store, [state] if state else STATES, offset, limit))
         found = reading.scan_items(self._redis, store, state, match, failing=failing)
+        # islice takes no larger numbers
         return list(islice(found, min(offset, sys.maxsize), min(offset + limit, sys.maxsize)))
 
     def each_item(
@@ -308,7 +310,7 @@ class Inspector:
         except those about the whole queue. Raises ConfigError for other numbers, for a match of more
         than 256 bytes or of several lines, and where there is no such queue.
         """
-        if not (match.isprintable() and len(match.encode(errors="replace")) <= _LONGEST_MATCH):
+        if not (match.isprintable() and len(match.encode()) <= _LONGEST_MATCH):
             raise ConfigError(f"bad match {match!r:.80}. Use at most {_LONGEST_MATCH} printable bytes.")
         seconds = in_seconds(seconds)
         if not 0 < seconds <= _TRACE_AT_MOST or not 0 < limit <= _ENTRIES_AT_MOST:

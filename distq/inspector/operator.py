@@ -150,6 +150,7 @@ class Operator:
             else:
                 change = self.inspector.requeue if repair == "requeue" else self.inspector.delete
                 changed = change(chosen.queue, *keys, state=state)
+            # the text names a single one
             names = f": {', '.join(keys[:_NAMED])}" if len(keys) > 1 else ""
             did(f"{changed} of {len(keys)} changed{names}", chosen=len(keys), changed=changed)
         return changed
@@ -186,11 +187,11 @@ class Operator:
                     yield done
                     if done.cursor is None or pauses():
                         break
-            except (KeyboardInterrupt, GeneratorExit):
+            except (KeyboardInterrupt, GeneratorExit):  # no DistqError, which _noted would note
                 note(", then stopped")
                 raise
             except DistqError as error:
-                if done.chosen:
+                if done.chosen:  # else the error alone is the outcome
                     note(f", then failed: {error}")
                 raise
             note("" if done.cursor is None else ", going on")

@@ -52,6 +52,5 @@ def _rates(before: StoredSample | None, sample: StoredSample) -> tuple[float | N
     if before is None or sample.after_gap or sample.done < before.done or sample.failed < before.failed:
         return None, None
     seconds = sample.at - before.at
-    return round((sample.done - before.done) / seconds, 3), round(
-        (sample.failed - before.failed) / seconds, 3
-    )
+    done, failed = sample.done - before.done, sample.failed - before.failed
+    return round(done / seconds, 3), round(failed / seconds, 3)

@@ -45,11 +45,12 @@ def numbers(store: QueueStore, now: float) -> Read[QueueInfo]:
         queue_reads.worker_records(store),
     ]
     counts, heads, workers = yield from gather(asked)
+    # the first of each priority: the oldest may be behind later ones; and items that no turn has promoted yet
     waiting_since = [*heads.values(), *(due_us for _, due_us in counts.first_due if due_us)]
     return QueueInfo(
         name=store.name,
         paused=counts.paused_us is not None,
-        paused_since=_timestamp(counts.paused_us or None),
+        paused_since=_timestamp(counts.paused_us or None),  # 0: it cannot be read
         **{name: getattr(counts, name) for name in _NUMBERS},
         workers=len(workers),
         oldest_ready=_timestamp(min(waiting_since, default=None)),
@@ -124,7 +125,7 @@ def item_infos(store: QueueStore, members: Sequence[bytes]) -> Read[list[ItemInf
     items = yield from queue_reads.items(store, members)
     sessions = {item.claim.session for item in items if item and item.claim}
     asked: list[Read[Any]] = [queue_reads.holders(store, sessions)]
-    if any(item.time_may_mend for item in items if item):
+    if any(item.time_may_mend for item in items if item):  # only these are revived after a time
         asked.append(_revive_dead_after(store))
     holders, *after = yield from gather(asked)
     revive_after = after[0] if after else None
@@ -164,6 +165,7 @@ def scan_items(
     for structure in structures:
         for batch in scan(store, structure, match):
             for item in run(connection, item_infos(store, batch)):
+                # it may have left the state since the scan
                 if state in {None, item.state} or (state == "dirty" and item.dirty):
                     yield item
 

@@ -47,7 +47,7 @@ def events(
             found = [
                 _event(each, entry, names)
                 for each in timeline.of(entry)
-                if each.item is None or entry.tells_of(each.item)
+                if each.item is None or entry.tells_of(each.item)  # of others it lacks calls
             ]
         except NOT_OF_A_SCRIPT:
             unknown = timeline.unknown(f"{entry.script}: an entry that distq did not write")
@@ -90,7 +90,7 @@ class _Timeline:
             fence = self._claims.pop(item, None)
             held = f" after {_since(fence, entry)}" if fence else ""
             yield _TimelineEntry(item, "taken back", f"taken back{held}, {how}", session, fence)
-            if how != "parked":
+            if how != "parked":  # then it is pending again
                 self._priorities.setdefault(item, None)
         if not entry.script:
             yield self.unknown("an entry of another version of distq")
@@ -197,6 +197,7 @@ class _Timeline:
     ) -> Iterator[_TimelineEntry]:
         words, n_ok = entry.inputs["settlements"], int(entry.inputs["n_ok"])
         refusals = {int(place) for place in (refused or b"").split(b",") if place}
+        # pairs of item and claim, then six words for each other outcome: see turn.lua
         ends = [(words[2 * n], words[2 * n + 1], "success", b"") for n in range(n_ok)]
         others = [words[at : at + 6] for at in range(2 * n_ok, len(words), 6)]
         places = [b""] * n_ok + list(dispositions)
@@ -206,7 +207,7 @@ class _Timeline:
             if place in refusals:
                 yield _TimelineEntry(item, "refused", "refused: its claim had ended", session, fence)
                 continue
-            if outcome != "limit":
+            if outcome != "limit":  # which counts a failure and ends no claim
                 self._claims.pop(item, None)
             if state == b"pending":
                 self._priorities.setdefault(item, None)

@@ -148,6 +148,7 @@ def view(connection: Connection, queue: str | None, wanted: Wanted) -> Read[View
 def names_at(connection: Connection) -> Read[tuple[float, list[str]]]:
     """Return the server's time, and the names of all queues in order."""
     names, time = yield [("HKEYS", queues_key(connection.prefix)), ("TIME",)]
+    # tests move the time of scripts alone
     now = connection.server_time / 1e6 or int(time[0]) + int(time[1]) / 1e6
     return now, sorted(filter(is_queue_name, map(text_of, names)))
 
@@ -235,9 +236,10 @@ def _search(store: QueueStore, rows: Rows) -> Read[tuple[list[ItemInfo], str, in
     if rows.state == "failing":  # the scan found records: also one without failures or a reason
         recorded = set(map(shown, found))
         items = [item for item in items if item.failures or item.reason or item.key in recorded]
-        return newest_failure_first(items), str(cursor) if cursor else "", left_out
-    items = [item for item in items if rows.state in {item.state, "dirty" if item.dirty else item.state}]
-    return items, str(cursor) if cursor else "", left_out
+        items = newest_failure_first(items)
+    else:  # some left the state since the scan, and the one with this key may be in another
+        items = [item for item in items if rows.state in {item.state, "dirty" if item.dirty else item.state}]
+    return items, str(cursor or ""), left_out
 
 
 def newest_failure_first(items: Iterable[ItemInfo]) -> list[ItemInfo]:
@@ -265,6 +267,7 @@ def _siblings(store: QueueStore, key: str) -> Read[list[str]]:
     if not slash:
         return []
     glob = f"{_escaped(namespace)}/*"
+    # suspects and items that are held back are ready, in structures of their own
     states = ("processing", "ready", "suspects", "held_back", "delayed", "dead")
     scans = yield store.commands(*(("ZSCAN", state, 0, "MATCH", glob, "COUNT", 1000) for state in states))
     names = dict.fromkeys(shown(member) for _, flat in scans for member in flat[::2])
