@@ -51,7 +51,7 @@ class ReadAhead:
             if not self._lines and self._ended:
                 raise self._error or EOFError
             lines, self._lines, self._size = self._lines, [], 0
-            self._changed.notify_all()
+            self._changed.notify_all()  # the reader may wait for room
             return lines, self._since
 
     def close(self) -> None:

@@ -198,7 +198,7 @@ class Reflector:
                     opened = float("inf")
                     self._take_list(reader, stop)
                     opened = self._clock.monotonic()
-                self._hands_over = False
+                self._hands_over = False  # a ConfigError from connected ends the run
                 self._sink.connected(self._present)
                 self._hands_over = True
                 self._take_events(reader, opened, stop)

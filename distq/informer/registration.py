@@ -243,7 +243,7 @@ class Registration:
             self._changed.wait_for(lambda: self._due or self._stopped)
             if self._stopped:
                 return None
-            self._changed.notify_all()
+            self._changed.notify_all()  # the informer may wait for room
             return self._due.popleft()
 
     def _call_handler(self, notification: Notification) -> None:
