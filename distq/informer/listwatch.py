@@ -20,8 +20,7 @@ READ_TIMEOUT = 75.0
 """Seconds of silence after which a watch is taken for dead; bookmarks come each minute."""
 
 LIFETIME = (300, 600)
-"""Seconds after which a watch asks to be ended, as client-go's: at random, so that not all clients come back
-at once."""
+"""Seconds that a watch asks for, as client-go's: at random, so that not all clients come back at once."""
 
 BRIEF_LIFETIME = 3
 """Seconds of a watch that is to bring bookmarks soon: the API server sends some in its last two seconds."""

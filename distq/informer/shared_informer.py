@@ -239,7 +239,7 @@ class SharedInformer:
         """Return the handlers that receive it: of an unchanged object, only those that are due a resync."""
         old = notification.old
         same_version = old is not None and old.version == notification.object.version
-        # an update of the same version is of another state: the cluster was restored
+        # an update of the same version may be of another state: the cluster was restored
         if not same_version or why == DeltaType.UPDATED:
             return self._registrations
         return [one for one in self._syncing if one in self._registrations]
