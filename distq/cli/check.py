@@ -113,7 +113,7 @@ def _check_cluster(needs: _Needs) -> Iterator[str]:
     watched, lease = needs
     missing = "FAIL" if lease else "WARN"
     try:
-        from distq.client.client import Client
+        from distq.client.client import Client  # raises ConfigError, too: without its extra
 
         client = Client(timeout=5.0)
         version = json.loads(client.request("GET", "/version"))

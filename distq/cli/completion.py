@@ -5,7 +5,7 @@ import re
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem, get_completion_class
+from click.shell_completion import BashComplete, CompletionItem, FishComplete, ShellComplete, ZshComplete
 
 from distq.cli.options import REDIS, command
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from distq.redisio.connection import Connection
 
 VARIABLE = "_DISTQ_COMPLETE"
-SHELLS = click.Choice(["bash", "zsh", "fish"])
+_SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
 
 _TIMEOUT = 0.5
 """Seconds that a TAB may wait for Redis."""
@@ -25,7 +25,7 @@ _INERT = re.compile(r"[\w@%+=:,./][\w@%+=:,./-]*", re.ASCII)
 
 
 @command("source <(distq completion bash)")
-@click.argument("shell", type=SHELLS)
+@click.argument("shell", type=click.Choice(list(_SHELLS)))
 def completion(*, shell: str) -> None:
     """Print a script by which SHELL completes commands, options, queues and keys."""
     click.echo(script(shell))
@@ -33,10 +33,9 @@ def completion(*, shell: str) -> None:
 
 def script(shell: str) -> str:
     """Return the functions that the shell reads."""
-    found = get_completion_class(shell)
-    if found is None:
-        raise click.ClickException(f"no completion for {shell}. Use bash, zsh or fish.")
-    instance = found(click.Command("distq"), {}, "distq", VARIABLE)  # the shell asks the program itself
+    # of any command: the shell asks the program itself
+    instance = _SHELLS[shell](click.Command("distq"), {}, "distq", VARIABLE)
+    # its source() would start bash to see its version
     return instance.source_template % instance.source_vars()
 
 
@@ -51,11 +50,12 @@ def complete_queue(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 def complete_key(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:  # noqa: ARG001
     """Return some keys of the chosen queue that begin so, without those that a shell would interpret."""
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception):  # as above
         from distq.inspector import Inspector
+        from distq.inspector.view import beginning_with, glob_of
 
-        escaped = "".join(f"\\{c}" if c in "*?[]\\" else c for c in incomplete)
-        found = Inspector(_connection(ctx)).items(ctx.params["queue"], match=f"{escaped}*", limit=_MOST_KEYS)
+        match = glob_of(beginning_with(incomplete))
+        found = Inspector(_connection(ctx)).items(ctx.params["queue"], match=match, limit=_MOST_KEYS)
         return [CompletionItem(item.key) for item in found if _INERT.fullmatch(item.key)]
     return []
 

@@ -52,6 +52,7 @@ def items(
     require_queue(inspector, queue)
     found: Iterator[ItemInfo]
     if all_items:
+        # islice takes no larger number than maxsize
         found = islice(inspector.each_item(queue, **chosen), min(offset, sys.maxsize), None)
     else:
         found = iter(inspector.items(queue, limit=limit, offset=offset, **chosen))
@@ -69,7 +70,7 @@ def items(
             any_dirty |= item.dirty
             yield item_row(item, now)
 
-    if (first := next(left := rows(), None)) is not None:
+    if (first := next(left := rows(), None)) is not None:  # no title above nothing
         print_table(ITEM_COLUMNS, chain([first], left))
     again = " (* = added again meanwhile)" if any_dirty else ""
     more = "; there may be more: --limit, --offset, --all" if count == limit and not all_items else ""

@@ -54,6 +54,7 @@ class LogQueue(QueueHandler):
 
     def begin(self) -> None:
         """Begin with an empty queue and a thread that writes."""
+        # the old one may have lines that the parent of a fork writes
         self.queue = queue.SimpleQueue()
         self._accounts = threading.RLock()  # a signal's handler may log, in the thread that holds it
         self._waiting = 0
@@ -113,14 +114,11 @@ class LogQueue(QueueHandler):
         self._count_dropped(is_written=is_written)
 
     def _write(self, line: str) -> None:
-        """Write to the stream, past its buffer where it is this process's own stderr.
-
-        The buffer has a lock, which a writer holds, and for which the interpreter waits when it ends.
-        """
         if not self._is_stderr:
             self._stream.write(line)
             self._stream.flush()
             return
+        # past the buffer of stderr: its lock, which a writer holds, is waited for when the interpreter ends
         left = line.encode(self._stream.encoding or "utf-8", "backslashreplace")
         while left:
             try:

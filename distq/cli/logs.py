@@ -39,7 +39,7 @@ def flush() -> None:
 
 def count_dropped(metrics: MetricsProvider) -> None:
     """Count to this provider the lines that stderr did not take in time."""
-    metrics.count(LOG_LINES_DROPPED, (), 0)
+    metrics.count(LOG_LINES_DROPPED, (), 0)  # it is 0, and not absent, until a line is dropped
     for queue in _queues():
         queue.on_dropped = functools.partial(metrics.count, LOG_LINES_DROPPED, ())
 

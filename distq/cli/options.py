@@ -7,8 +7,7 @@ import dataclasses
 import functools
 import json
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -65,7 +64,7 @@ def with_parameters(
     """Give a command these options and arguments, which its help lists in their order."""
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        for parameter in reversed(parameters):
+        for parameter in reversed(parameters):  # click lists the one that is applied last first
             function = parameter(function)
         return function
 
@@ -82,7 +81,7 @@ def _show_all(ctx: click.Context, parameter: click.Parameter, asked: bool) -> No
 _HELP_ALL = click.Option(
     ["--help-all"],
     is_flag=True,
-    is_eager=True,
+    is_eager=True,  # before a missing argument is an error
     expose_value=False,
     callback=_show_all,
     hidden=True,  # its line is below the options
@@ -178,9 +177,14 @@ def with_settings(*groups: tuple[str, ...]) -> Callable[[Callable[..., None]], C
             settings = Settings.from_env(**flags)
             if show_config:
                 _show(of_target(settings, parameters.get("target")), as_json)
-            else:
-                with _logging(settings, libraries=verbose > 1):
-                    function(settings=settings, as_json=as_json, **parameters)
+                return
+            from distq.cli import logs
+
+            logs.configure(settings.log_level, settings.log_format, libraries=verbose > 1)
+            try:
+                function(settings=settings, as_json=as_json, **parameters)
+            finally:
+                logs.flush()
 
         return with_parameters(
             click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line."),
@@ -228,14 +232,3 @@ def _show(settings: Settings, as_json: bool) -> None:
         shown = _DEFAULTS.get(setting.name, "-") if value is None else value
         default = "  (default)" if getattr(settings, setting.name) == setting.default else ""
         click.echo(f"{setting.name:<{width}}  {'-' if shown == '' else shown}{default}")
-
-
-@contextmanager
-def _logging(settings: Settings, *, libraries: bool) -> Iterator[None]:
-    from distq.cli import logs
-
-    logs.configure(settings.log_level, settings.log_format, libraries=libraries)
-    try:
-        yield
-    finally:
-        logs.flush()

@@ -218,6 +218,7 @@ class Progress:
         if text == self._shown and (self._on_terminal or now < self._at + REPEAT_EVERY):
             return
         self._shown, self._at = text, now
+        # the spaces cover the end of a longer text before
         click.echo(f"\r{text}   " if self._on_terminal else text, nl=not self._on_terminal, err=True)
 
 
@@ -254,7 +255,7 @@ def printing() -> Iterator[None]:
     except OSError as error:
         if error.errno not in _LOST:
             raise
-        lead_nowhere(sys.stdout.fileno())
+        lead_nowhere(sys.stdout.fileno())  # else Python tries again when it ends, and fails with status 120
         if isinstance(error, BrokenPipeError):
             raise click.exceptions.Exit(0) from None
         why = str(error.strerror).lower()

@@ -10,7 +10,7 @@ from distq.config import Settings
 from distq.wording import age
 
 if TYPE_CHECKING:
-    from distq.inspector import QueueView, StreamInfo, View, WorkerInfo
+    from distq.inspector import QueueView, StreamInfo, WorkerInfo
 
 
 @command("distq workers foos --json")
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 @with_settings()
 def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
     """Show the worker processes of all queues, or of one."""
-    view = inspector_of(settings, queue).view(queue)
-    _print(view, lambda found: found.workers, _worker_row, as_json, none="no workers")
+    _print(settings, queue, lambda found: found.workers, _worker_row, as_json, none="no workers")
 
 
 @command("distq leader foos")
@@ -27,22 +26,23 @@ def workers(*, settings: Settings, as_json: bool, queue: str | None) -> None:
 @with_settings()
 def leader(*, settings: Settings, as_json: bool, queue: str | None) -> None:
     """Show the leader of each watched resource and its position, for all queues or for one."""
-    view = inspector_of(settings, queue).view(queue)
-    _print(view, lambda found: found.streams, _stream_row, as_json, none="no informer has led yet")
+    _print(settings, queue, lambda found: found.streams, _stream_row, as_json, none="no informer has led yet")
 
 
 def _print(
-    view: "View",
+    settings: Settings,
+    queue: str | None,
     records_of: "Callable[[QueueView], Sequence[Any]]",
     row: Callable[[Any, float], dict[str, str]],
     as_json: bool,
     *,
     none: str,
 ) -> None:
-    """Print the records of all queues as a table or as JSON; exit 1 where a queue could not be read."""
+    """Print the records of the queues as a table or as JSON; exit 1 where a queue could not be read."""
+    view = inspector_of(settings, queue).view(queue)
     records = [record for found in view.queues for record in records_of(found)]
     infos = [found.info for found in view.queues]
-    if not records:
+    if not records:  # those of a broken queue were not seen, so there may be some
         exit_if_broken(infos)
     print_found(records, lambda record: row(record, view.now), as_json, none=none)
     exit_if_broken(infos)

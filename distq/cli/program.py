@@ -77,6 +77,7 @@ class CommandGroup(click.Group):
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run the command line; raise SystemExit with its status."""
+        # not standalone: click would print errors in several lines, with statuses of its own
         sys.exit(self._status(*args, **{"prog_name": "distq", **extra, "standalone_mode": False}))
 
     def invoke(self, ctx: click.Context) -> Any:

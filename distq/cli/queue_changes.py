@@ -152,6 +152,7 @@ def trace(
 ) -> None:
     """Record the calls to QUEUE, or show what happened to its items or to KEY."""
     inspector = inspector_of(settings)
+    # alone it is a queue of that name
     switch = words[0] if len(words) > 1 and words[0] in {"on", "off"} else None
     queue, *keys = words[1:] if switch else words
     if len(keys) > (0 if switch else 1):

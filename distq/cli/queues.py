@@ -75,7 +75,6 @@ def queues(
         if not watch:
             exit_if_broken(found)
             return
-        sys.stdout.flush()
         time.sleep(min(interval, LONGEST_INTERVAL))
 
 

@@ -1,8 +1,4 @@
-"""``distq run --reload``: the program runs in a child, which is started anew when a source file changes.
-
-The one before it gets SIGTERM, so that it gives back its claims and the lease, and has ended before the next
-begins. Files are looked at a few times a second, which works on every file system and needs no package.
-"""
+"""``distq run --reload``: the program runs in a child, which is started anew when a source file changes."""
 
 import contextlib
 import importlib.util
@@ -19,7 +15,7 @@ from distq.signals import Signals, received_signals
 from distq.wording import counted
 
 _LOOK_EVERY = 0.25
-"""Seconds between two looks at the files."""
+"""Seconds between two looks at the files, which work on every file system and need no package."""
 
 _NOT_SOURCES = {"__pycache__", "node_modules", "site-packages"}
 
@@ -28,10 +24,7 @@ _logger = logging.getLogger("distq")
 
 
 def run_with_reload(target: str) -> int:
-    """Run this command line without ``--reload`` in one child after another; return the last one's status.
-
-    The target is not imported here, so that nothing of an old version stays.
-    """
+    """Run this command line without ``--reload`` in one child after another; return the last one's status."""
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         _logger.warning("--reload is for development: in a pod let a rollout bring new code")
     watched = _places_of(target)
@@ -46,7 +39,7 @@ def run_with_reload(target: str) -> int:
             child = subprocess.Popen(command, env=environment)
             asked_to_end = not _until_change(child, watched, seen, signals)
             if not asked_to_end:
-                child.terminate()
+                child.terminate()  # so it gives back its claims and the lease, which the next one takes
             asked_to_end |= _until_end(child, signals)
             if asked_to_end:
                 return status_of(child)
@@ -90,6 +83,7 @@ def _places_of(target: str) -> list[Path]:
     """Return the working directory, and the package or module of the target where it is elsewhere."""
     here = Path.cwd()
     try:
+        # of what is before the first dot: for more it would import a version that is old after a change
         spec = importlib.util.find_spec(target.partition(":")[0].partition(".")[0])
     except (ImportError, ValueError):  # the child reports it
         spec = None

@@ -179,10 +179,12 @@ class ChosenItems:
 
         done = RepairStep(0, 0, 0)
         try:
+            # closed at Ctrl-C, too: then the audit has how far it came
             with closing(self.operator.repair_all(repair, self.chosen)) as steps, Progress() as progress:
                 for done in steps:
                     if done.cursor is not None:
-                        progress.show(f"{repair}: {bar(done.chosen, max(count, done.chosen))}")
+                        most = max(count, done.chosen)  # more may have come since they were counted
+                        progress.show(f"{repair}: {bar(done.chosen, most)}")
         except (DistqError, KeyboardInterrupt) as error:
             how = "failed" if isinstance(error, DistqError) else "stopped"
             note(f"{repair} {how} after {counted(done.changed, 'item')}; what is done stays done")

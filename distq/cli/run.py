@@ -93,6 +93,7 @@ def _metrics(settings: Settings) -> "MetricsProvider | None":
 
 def _spans() -> "SpanProvider | None":
     """Return a span provider where the TARGET, or its launcher, set a tracer provider of OpenTelemetry."""
+    # a program that sets one has imported it; an import is slow
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None or isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         return None

@@ -1,8 +1,4 @@
-"""The command that starts an embedded Valkey and API server, for a terminal or around one command.
-
-An interactive bash reads its owner's files first, which may set PATH, KUBECONFIG and the prompt as if there
-were no sandbox; so the sandbox's settings come after them.
-"""
+"""The command that starts an embedded Valkey and API server, for a terminal or around one command."""
 
 import os
 import shlex
@@ -61,7 +57,7 @@ def sandbox(*, manifests: Sequence[str], as_json: bool, command: Sequence[str]) 
             with received_signals() as signals:
                 _print_variables(started, as_json)
                 number = next_signal(signals)
-            signal.raise_signal(number)
+            signal.raise_signal(number)  # now to the handler of leave_on_signals, or to Python's of Ctrl-C
         except KeyboardInterrupt:
             note(f"stopping: {_what_runs(started)}; nothing is left of them")
             raise
@@ -75,7 +71,6 @@ def _print_variables(started: "Sandbox", as_json: bool) -> None:
     else:
         for name, value in started.environment.items():
             click.echo(f"export {name}={value}")
-    sys.stdout.flush()
     note("# Valkey and an emulated API server; Ctrl-C stops both and forgets everything.")
 
 
@@ -140,6 +135,7 @@ def _interactive(command: Sequence[str], settings: Mapping[str, str], folder: Pa
     name, *options = command
     programs = shlex.quote(str(Path(sys.executable).parent))
     lines = [
+        # first: they may set PATH, KUBECONFIG and the prompt as if there were no sandbox
         _OWN_FILES if _LOGIN.isdisjoint(options) else _OWN_LOGIN_FILES,
         f'export PATH={programs}:"$PATH"',
         *(f"export {variable}={shlex.quote(value)}" for variable, value in settings.items()),

@@ -14,13 +14,11 @@ HUNG_UP = 128 + signal.SIGHUP
 
 
 def leave_on_signals(status: int = 128 + signal.SIGTERM) -> None:
-    """Exit through every ``finally``: at SIGTERM with this status, at SIGHUP (not under ``nohup``) with 129.
-
-    The first one counts: a window that closes often sends two, and the second must not interrupt the end.
-    """
+    """Exit through every ``finally``: at SIGTERM with this status; at SIGHUP, unless ignored, with 129."""
     terminals = [descriptor for descriptor in (0, 1, 2) if os.isatty(descriptor)]
 
     def leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
+        # a window that closes often sends two: the second must not interrupt the end
         for ending in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(ending, _heed_not)  # of one that came already and is ignored Python prints an error
         if number == signal.SIGHUP:
@@ -38,6 +36,7 @@ def _heed_not(*_: object) -> None:
 
 def status_of(child: "subprocess.Popen[bytes]") -> int:
     """Wait for the end of a child and return its status, 128 and the number where a signal ended it."""
+    # not here, where a signal that another thread received would be noticed only at the child's end
     waiter = threading.Thread(target=child.wait, name="distq-child", daemon=True)
     waiter.start()
     while waiter.is_alive():
@@ -46,10 +45,8 @@ def status_of(child: "subprocess.Popen[bytes]") -> int:
 
 
 def pass_on(number: int, child: "subprocess.Popen[bytes]") -> None:
-    """Give a child the signal that we received, unless it was Ctrl-C, which the terminal gave to both.
-
-    A second one would end the grace period.
-    """
+    """Give a child the signal that we received, unless it was Ctrl-C, which the terminal gave to both."""
+    # a second Ctrl-C would end the grace period
     if number != signal.SIGINT or not _in_foreground():
         child.send_signal(number)
 

@@ -73,6 +73,7 @@ def load_program(target: str) -> Program:
             remedy = did_you_mean(target, _targets_in(module), "Name a Controller, or a Manager.")
             raise ConfigError(f"nothing to run: {what}. {remedy}")
         return Program([bound])
+    # by id: a Manager or a Controller with two names runs once
     managers = {id(bound): name for name, bound in vars(module).items() if isinstance(bound, Manager)}
     if len(managers) > 1:
         names = " or ".join(f"{module_name}:{name}" for name in managers.values())

@@ -30,7 +30,7 @@ def demo(*, objects: int, duration: float, kubeconfig: str | None, as_json: bool
         from distq.cli.demo.performance import Performance
         from distq.cli.demo.stage import Stage
 
-    leave_on_signals()
+    leave_on_signals()  # SIGTERM and a closed terminal end the stage's processes, too
     with Stage(kubeconfig) as stage:
         try:
             with open_display(as_json=as_json) as display:

@@ -1,8 +1,4 @@
-"""The controller that the demo's informers and workers run: it keeps a journal of its reconciles.
-
-A reconcile is over when the object's status says which generation of it was seen; so whether
-all were reconciled to their last version can be asked of the API server alone.
-"""
+"""The controller that the demo's informers and workers run: it keeps a journal of its reconciles."""
 
 import time
 
@@ -32,6 +28,7 @@ def reconcile(request: Request) -> None:
         time.sleep(foo["spec"]["milliseconds"] / 1000)
         if request.attempt <= foo["spec"]["failures"]:
             raise RuntimeError(f"failure {request.attempt} of {foo['spec']['failures']}, as the spec asks")
+        # so the API server alone can be asked whether all were reconciled to their last version
         status = {"observedGeneration": foo["metadata"]["generation"]}
         client.patch(RESOURCE, request.key, {"status": status}, status=True)
 

@@ -58,13 +58,11 @@ class _TextLines:
 
     def event(self, time: float, text: str) -> None:
         click.echo(f"{_time(time):>4}  {text}")
-        sys.stdout.flush()
 
     def _print(self, cells: tuple[str, ...] | list[str]) -> None:
         time, leader, *numbers = cells
         aligned = (number.rjust(len(header)) for number, header in zip(numbers, HEADERS[2:], strict=True))
         click.echo(f"{time:>4}  {leader:<10}  {'  '.join(aligned)}")
-        sys.stdout.flush()
 
 
 class _LiveTable:

@@ -51,6 +51,7 @@ class Journal:
     def _write(self, line: Mapping[str, Any]) -> None:
         with self._lock:
             if self._file is None:
+                # no file object: SIGKILL would lose the lines in its buffer
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
                 self._file = os.open(f"journal-{os.getpid()}", flags, 0o600)
             os.write(self._file, json.dumps(line).encode() + b"\n")

@@ -61,7 +61,7 @@ class Observer:
         """Report when the last of these keys, which a dead worker held, was taken over by another."""
 
         def taken_over() -> str | None:
-            again = {
+            again = {  # the newest first, so that of several starts of a key the first remains
                 entry.key: entry.start
                 for entry in sorted(journals(), key=lambda entry: entry.start, reverse=True)
                 if entry.key in keys and entry.start > since

@@ -81,10 +81,10 @@ class Performance:
         return self._judge()
 
     def _start(self) -> None:
-        """Let the first informer lead before there is a second."""
         self._informers = [self._stage.start("informer-1", "informer")]
         self._workers = [self._stage.start(f"worker-{n}", "worker") for n in range(1, _WORKERS + 1)]
         self._until(self._has_started, _START_WITHIN, watched=False)
+        # only now, so that informer-1, which is killed, is the leader
         self._informers.append(self._stage.start("informer-2", "informer"))
         self._observer.begin()
 
@@ -123,7 +123,7 @@ class Performance:
         """Wait until all is done, count, then stop everything and count once more."""
         generator = self._generator
         self._until(lambda: not self._left_over(handles=_WORKERS - 1), _SETTLE_WITHIN)
-        until = time.time()
+        until = time.time()  # before _lost(), whose lists are not the leader's
         self._until(lambda: not self._lost(), _SETTLE_WITHIN)
         lost, left = self._lost(), self._left_over(handles=_WORKERS - 1)
         self._stage.stop_all()
@@ -144,17 +144,14 @@ class Performance:
         )
 
     def _lost(self) -> set[str]:
-        """Return the keys whose last state was not reconciled.
-
-        Of what exists the API server shows which generation was reconciled; that a deletion was, its last
-        entry in the journals: it found nothing.
-        """
+        """Return the keys whose last state was not reconciled."""
         alive = self._generator.alive
         up_to_date = {
             f"{NAMESPACE}/{foo['metadata']['name']}"
             for foo in self._stage.client.list(RESOURCE, NAMESPACE)
             if foo.get("status", {}).get("observedGeneration") == foo["metadata"]["generation"]
         }
+        # a deletion is in the journals alone: its last reconcile found nothing
         ended = (entry for entry in self._journals() if entry.end is not None and not entry.failed)
         last = {entry.key: entry for entry in sorted(ended, key=lambda entry: entry.start)}
         found_gone = {key for key, entry in last.items() if entry.gone}

@@ -64,7 +64,7 @@ class Stage:
                 "DISTQ_RETRY_PERIOD": "1",
             }
             self._furnish(stack)
-            stack.callback(self.stop_all)
+            stack.callback(self.stop_all)  # added last, so done first: before their servers end
             self._stack = stack.pop_all()
         return self
 
@@ -102,7 +102,7 @@ class Stage:
             return 0
         return sum(
             request.full_list and request.path.endswith("/foos") and since <= request.time < until
-            for request in list(self._api_server.requests)
+            for request in list(self._api_server.requests)  # a copy: the server's thread adds to it
         )
 
     def _furnish(self, stack: ExitStack) -> None:
@@ -141,6 +141,7 @@ class Process:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "distq", *command, TARGET, "--log-format", "json"],
                 cwd=folder,
+                # without settings of the caller's, which may lead to another Redis
                 env={name: value for name, value in os.environ.items() if not name.startswith("DISTQ_")}
                 | environment,
                 stdin=subprocess.DEVNULL,
@@ -173,7 +174,7 @@ class Process:
             time.sleep(0.01)
 
     def stop(self) -> None:
-        """Ask it to stop."""
+        """Send it SIGTERM, unless it has ended."""
         if self.alive:
             self._process.send_signal(signal.SIGTERM)
 
@@ -197,5 +198,5 @@ class Process:
         return b"wants to lead" in (self._folder / f"{self.name}.log").read_bytes()
 
     def last_words(self) -> str:
-        """Return the end of its log."""
+        """Return the last thousand letters of its log."""
         return (self._folder / f"{self.name}.log").read_text(errors="replace")[-1000:].strip()

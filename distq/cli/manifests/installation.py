@@ -70,7 +70,7 @@ class Installation:
 
     @property
     def components(self) -> list[str]:
-        """Return what runs of distq."""
+        """Return the names of its processes: informer, worker, dashboard."""
         return ["informer"] * self.program.needs_lease + ["worker"] + ["dashboard"] * self.dashboard
 
     @property

@@ -94,7 +94,7 @@ def _deployment(installation: Installation, component: str) -> Manifest:
         image=installation.image,
         target=installation.target,
         redis=installation.of("redis"),
-        replicas=least if least == most else None,
+        replicas=least if least == most else None,  # else an apply would undo the autoscaler's choice
         seconds=ceil(installation.settings.grace_period) + _AFTER_GRACE,
         annotations=None if installation.service_monitor else annotations,
         environment=_variables(environment),

@@ -20,7 +20,7 @@ from distq.wording import counted
 
 if TYPE_CHECKING:
     from distq.cli.top.pages import TablePage
-    from distq.cli.top.screen import Line, Screen
+    from distq.cli.top.screen import Screen
     from distq.inspector import Inspector, Repair
 
 
@@ -96,15 +96,13 @@ class Top:
             self._message = str(error)
 
     def _draw(self) -> None:
-        self._screen.draw(self._lines(self._screen.height))
-
-    def _lines(self, height: int) -> "list[Line]":
         from distq.cli.top.screen import Line
 
+        height = self._screen.height
         lines = self._page.lines(self._now, height)
         lines += [Line("")] * (height - 2 - len(lines))
         message = f"{self._question.text} [y/N]" if self._question else self._message
-        return [*lines, Line(escape(message), "title"), Line(self._page.keys, "quiet")]
+        self._screen.draw([*lines, Line(escape(message), "title"), Line(self._page.keys, "quiet")])
 
     # Keys
 
@@ -193,7 +191,8 @@ class Top:
             for done in self._operator.repair_all(repair, Chosen(queue=queue, state="dead")):
                 changed = done.changed
                 if done.cursor is not None:
-                    yield f"{repair} {bar(done.chosen, max(count, done.chosen))}"
+                    most = max(count, done.chosen)  # more may have come since they were counted
+                    yield f"{repair} {bar(done.chosen, most)}"
             yield f"{repair}: {counted(changed, 'item')} of {queue}"
 
         self._question = _Question(f"{repair.capitalize()} {counted(count, 'dead item')} of {queue}?", act)

@@ -66,12 +66,12 @@ class Screen:
 
     def _step_aside(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # signal's signature
         self._give_back()
-        os.kill(os.getpid(), signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)  # SIGTSTP would only call this again
         self._take()
 
     @property
     def height(self) -> int:
-        """Return how many lines there are."""
+        """Return how many lines the terminal has now."""
         return shutil.get_terminal_size().lines
 
     def draw(self, lines: Sequence[Line]) -> None:
@@ -86,7 +86,7 @@ class Screen:
         if not readable:
             return []
         typed = os.read(self._typed, 1024)
-        if not typed:
+        if not typed:  # the end of a file: the terminal is gone
             sys.exit(HUNG_UP)
         return [_NAMES.get(key, key) for key in _KEY.findall(typed.decode(errors="ignore"))]
 
