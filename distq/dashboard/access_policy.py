@@ -109,11 +109,8 @@ class AccessPolicy:
         return Person("", "operator" if self.actions else "viewer")
 
     def named_by_proxy(self, name: str) -> Person | None:
-        """Return the person whom a trusted proxy named; None for a bad name, and for one without a role.
-
-        A name with a comma is bad: proxies join several headers by one, and a client may have sent the first.
-        """
-        if not is_name(name):
+        """Return the person whom a trusted proxy named; None for a bad name, and for one without a role."""
+        if not is_name(name):  # with a comma, too: it joins several headers, and a client may have sent one
             return None
         known = self.users.person(name) if self.users else None
         return known or (Person(name, self.header_role) if self.header_role else None)

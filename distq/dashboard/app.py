@@ -40,7 +40,7 @@ def create_app(inspector: Inspector, policy: AccessPolicy | None = None) -> Flas
     app.jinja_env.globals.update(attention=attention)
     filters = (age, brief, wording.number, wording.utc, wording.clock, rfc3339, beginning_with)
     app.jinja_env.filters |= {each.__name__: each for each in filters} | {"encoded_key": encoded}
-    protect(app, policy)
+    protect(app, policy)  # before the logins: another host gets no answer of theirs
     logins = Logins(policy, inspector)
     logins.install(app)
     LoginPages(policy, logins).install(app)
@@ -53,7 +53,7 @@ def create_app(inspector: Inspector, policy: AccessPolicy | None = None) -> Flas
 
 def _http_error(error: HTTPException) -> Response:
     response = _answer(f"{error.code} {error.name}", str(error.description), int(error.code or 500))
-    for header, value in error.get_headers():
+    for header, value in error.get_headers():  # such as Allow; its Content-Type is there already
         response.headers.setdefault(header, value)
     return response
 

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def actor() -> Actor:
-    """Return the person of this request."""
+    """Return the person and the address of this request; no person without a login."""
     person: Person | None = g.get("person")
     return Actor((person.name or None) if person else None, request.remote_addr, "dashboard")
 

@@ -78,11 +78,8 @@ class LoginPages:
         return redirect(url_for("rq_dashboard.queues_overview"), 303)
 
     def _known_browser(self, name: str) -> str:
-        """Return the id of the browser that asks, if this name logged in there; else "".
-
-        Also "" for a name that is no user any more: many such cookies would allow tries without end, and
-        each try costs a hash.
-        """
+        """Return the id of the browser that asks, if this user logged in there before; else ""."""
+        # many cookies of names that are no users would allow tries without end, and each costs a hash
         if self._policy.users is None or self._policy.users.person(name) is None:
             return ""
         browser, _, signature = request.cookies.get(self._cookie, "").partition(".")

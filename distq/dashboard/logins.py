@@ -7,7 +7,6 @@ token of its browser, browsers name the site that a request comes from, and GET 
 import hashlib
 import hmac
 import secrets
-from datetime import timedelta
 from typing import NoReturn
 
 from flask import Flask, Response, abort, flash, g, redirect, request, session, url_for
@@ -65,8 +64,9 @@ class Logins:
             SESSION_COOKIE_HTTPONLY=True,
             SESSION_COOKIE_SAMESITE="Strict",
             SESSION_COOKIE_PATH=self._policy.url_prefix or "/",
-            PERMANENT_SESSION_LIFETIME=timedelta(seconds=LIFETIME),
+            PERMANENT_SESSION_LIFETIME=LIFETIME,
         )
+        # in this order: how large a form may be depends on the person, and the token is in the form
         app.before_request(self._come_back)
         app.before_request(self._identify)
         app.before_request(self._refuse_large_forms)
@@ -135,17 +135,19 @@ class Logins:
         name = str(session.get("name", ""))
         if session.get("mark") != policy.users.mark(name):
             return None
+        # a logout asks nothing of Redis before: where Redis is away, this browser is logged out all the same
         if request.endpoint != "logout" and session["id"] in self._ended():
             session.clear()  # a page to log in would sign it anew: it would outlive what is remembered
             return None
         return policy.users.person(name)
 
     def _refuse_large_forms(self) -> None:
-        """Refuse a form by its length before it is parsed: a MiB of fields keeps a core busy for 0.5 s."""
+        """Refuse a form by its length, before it is parsed."""
         if request.method in _SAFE:
             return
         if "Transfer-Encoding" in request.headers:
             abort(411)  # waitress counts a body in chunks, and gives its length instead
+        # a MiB of fields keeps a core busy for 0.5 s
         is_repair = request.endpoint == "act" and self.may_repair()
         if (request.content_length or 0) > (LARGEST_BODY if is_repair else LARGEST_FORM):
             abort(413)
@@ -159,6 +161,7 @@ class Logins:
         if request.endpoint not in _OWN and not self.may_repair():
             return  # the view refuses it, with the reason that helps; no page has a form for it
         given = request.form.get("csrf_token", "")
+        # as bytes: compare_digest takes no text beyond ASCII
         if "csrf" not in session or not hmac.compare_digest(given.encode(), str(session["csrf"]).encode()):
             abort(
                 403,

@@ -230,7 +230,7 @@ def _rows() -> tuple[Rows, int]:
     state, sort, cursor = asked.get("state", "ready"), asked.get("sort", "first"), asked.get("cursor", "0")
     if not _is_listing(state) or sort not in {"first", "last"}:
         abort(404, "no such list.")
-    if not _CURSOR.fullmatch(cursor) or int(cursor) >= 2**64:
+    if not _CURSOR.fullmatch(cursor) or int(cursor) >= 2**64:  # cursors of Redis have 64 bits
         abort(404, "no such page.")
     number, match = _page_and_match()
     return Rows(state, (number - 1) * PER_PAGE, PER_PAGE, sort == "last", match, cursor), number

@@ -59,6 +59,7 @@ class Proxies:
         environ.pop(NAMED, None)
         if self._is_trusted(environ.get("REMOTE_ADDR", "")):
             environ["REMOTE_ADDR"] = self._client(environ["REMOTE_ADDR"], forwarded["X_FORWARDED_FOR"] or "")
+            # the last one is of the nearest proxy; a client may have sent those before
             if (forwarded["X_FORWARDED_PROTO"] or "").rpartition(",")[2].strip().lower() == "https":
                 environ["wsgi.url_scheme"] = "https"
             if name is not None:
@@ -66,9 +67,9 @@ class Proxies:
         return self._application(environ, start_response)
 
     def _client(self, peer: str, forwarded_for: str) -> str:
-        """Return the nearest address that is no trusted proxy; a client may have invented those beyond."""
+        """Return the nearest address that is no trusted proxy."""
         nearest = peer
-        for hop in reversed(forwarded_for.split(",")):
+        for hop in reversed(forwarded_for.split(",")):  # a client may have invented those beyond
             address = _address(hop.strip())
             if address is None:
                 break

@@ -40,6 +40,7 @@ class RqUrls:
         Raises ConfigError where it lacks an endpoint that shows something.
         """
         answers = {name: getattr(self, name) for name in _SHOWN} | dict.fromkeys(_REFUSED, refuse)
+        # serves nothing: it only has their rules, with views that would open connections
         theirs = Flask("theirs", static_folder=None)
         theirs.register_blueprint(blueprint)
         app.url_value_preprocessor(_only_instance)

@@ -74,7 +74,7 @@ class Users:
         self._path = path
         self._lock = threading.Lock()
         self._checking = threading.Lock()
-        self._seen = self._version()
+        self._seen = self._version()  # before the read: a change in between is seen at the next look
         self._entries = _read(path)
         if not self._entries:
             raise ConfigError(f"no users in users file {path}. Add a line: name:role:hash")
@@ -90,18 +90,15 @@ class Users:
         return hashlib.sha256(repr(entry).encode()).hexdigest()[:32] if entry else ""
 
     def check(self, name: str, password: str) -> Person | None:
-        """Return the person with this name and password; None where there is none.
-
-        Each try hashes once by every cost that a hash of the file has, for unknown names too, so that its
-        time reveals no name; and one try at a time, since a hash takes 32 MB or more.
-        """
+        """Return the person with this name and password; None where there is none."""
         entries = self._current()
         known = entries.get(name)
         own_hash = known.password_hash if known else ""
+        # each try hashes once by every cost of the file, for unknown names too: its time reveals no name
         hashes = {_cost(entry.password_hash): entry.password_hash for entry in entries.values()}
         hashes |= {_cost(own_hash): own_hash}
         hashes.pop("", None)
-        with self._checking:
+        with self._checking:  # one at a time: a hash takes 32 MB or more
             fitting = {
                 hashed
                 for hashed in hashes.values()

@@ -4,7 +4,7 @@
 (() => {
   const PERIOD = 2000;
   const PATIENCE = 10000;
-  const PAUSE = 300;
+  const PAUSE = 300; // between the steps of a repair, so that people can stop it
   const live = document.getElementById("live");
   const trouble = document.getElementById("trouble");
   let timer = 0;
@@ -91,6 +91,7 @@
     try {
       const answer = await fetch(location.href, { headers: { "X-Live": "1" }, signal: cancel.signal, cache: "no-store" });
       const text = await answer.text();
+      // to the last page, say, where this one is gone
       if (answer.redirected && answer.url !== location.href.split("#")[0]) { location.assign(answer.url); return; }
       if (!answer.ok) { complain(text.trim()); return; }
       show(text);
