@@ -98,6 +98,7 @@ def _wait_for_the_end_of(guarded: int) -> None:
 
 
 def _main(folder: str, guarded: str) -> None:
+    # a signal that ends the guarded process must not end its guard
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     _wait_for_the_end_of(int(guarded))

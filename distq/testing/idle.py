@@ -171,5 +171,4 @@ def _is_up_to(version: str, record: StreamRecord, run: Run) -> bool:
 
 
 def _age(version: str) -> tuple[int, str]:
-    """Order versions without taking them for numbers."""
-    return len(version), version
+    return len(version), version  # orders versions without taking them for numbers

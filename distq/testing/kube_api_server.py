@@ -81,9 +81,10 @@ class KubeApiServer:
             "--service-cluster-ip-range=10.0.0.0/24",
             f"--token-auth-file={tokens}",
             "--authorization-mode=RBAC",
-            "--disable-admission-plugins=ServiceAccount",
+            "--disable-admission-plugins=ServiceAccount",  # no controller makes the account that a Pod needs
             *self._flags,
         )
+        # it is ready before it has made its namespaces
         for path in ("/readyz", "/api/v1/namespaces/kube-system", "/api/v1/namespaces/default"):
             self._wait_for("kube-apiserver", path)
 
@@ -110,7 +111,7 @@ class KubeApiServer:
             f"--listen-peer-urls={peer}",
             f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=default={peer}",
-            "--unsafe-no-fsync",
+            "--unsafe-no-fsync",  # nothing is to outlive it
             *self._etcd_flags,
         )
 

@@ -29,7 +29,7 @@ _UNITS = (
 
 
 def age(timestamp: str | None) -> str:
-    """Return how long ago a time was."""
+    """Return how long ago an RFC 3339 time was; ``<unknown>`` without one, ``<invalid>`` for other text."""
     if not timestamp:
         return "<unknown>"
     try:

@@ -66,7 +66,7 @@ class ClusterController(Generic[Key]):
                     self.reconcile(key)
                 except StatusError as error:
                     _log.warning("The emulated API server refused its own controller: %s", error)
-                await asyncio.sleep(0)
+                await asyncio.sleep(0)  # requests come between two keys
 
 
 class GarbageCollector(ClusterController[Place]):
@@ -142,7 +142,7 @@ class GarbageCollector(ClusterController[Place]):
         spec = definition.content["spec"]
         identity = spec["group"], spec["names"]["plural"]
         collection = self._store.collection(identity)
-        for stored in list(collection.scan()):
+        for stored in list(collection.scan()):  # a list: deletions change the collection
             self._delete((identity, stored.key))
         return next(collection.scan(), None) is None
 

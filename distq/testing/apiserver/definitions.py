@@ -1,8 +1,5 @@
 """CustomResourceDefinitions: each serves its resource from its creation to its deletion.
 
-A change of a definition's spec rebuilds that resource's watch cache, as in the
-real server: streams end, new watches get 429 for a moment, then 410 for
-versions from before.
 Source: apiextensions-apiserver pkg/apiserver, pkg/apiserver/schema/validation.go,
 pkg/apis/apiextensions/validation and pkg/controller/{establish,finalizer}.
 """
@@ -82,6 +79,8 @@ class Definitions:
             self._catalogue.add(resource)
         collection = self._store.collection(identity)
         if changed:
+            # the real server rebuilds its watch cache: streams end, new watches get 429 for a moment, then
+            # 410 for versions from before
             until = asyncio.get_running_loop().time() + _REBUILD_SECONDS
             collection.restart_watches(self._store.revision, until=until)
 

@@ -1,8 +1,8 @@
 """Discovery: which groups, versions and resources there are, their schemas, and the server's version.
 
 The aggregated form is not served: clients that ask for it take this one too. From OpenAPI v3 kubectl knows
-what ``explain`` shows, how to merge, and that the server validates. Schemas of built-in kinds come without
-prose, those of custom ones as their definitions have them.
+what ``explain`` shows, and how to merge. Schemas of built-in kinds come without prose, those of custom ones
+as their definitions have them.
 """
 
 import re
@@ -21,6 +21,7 @@ from distq.testing.apiserver.resources import (
 Document = dict[str, Any]
 _KINDS = "x-kubernetes-group-version-kind"
 _VERSION = re.compile(r"v(?P<major>[1-9][0-9]*)(?:(?P<stage>alpha|beta)(?P<minor>[1-9][0-9]*))?")
+# by which kubectl knows that the server validates
 _FIELD_VALIDATION = {"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}
 
 

@@ -99,7 +99,6 @@ class Api:
         representation = _requested(request, target)
         watch = Watch(self._store, options, selector, representation, bookmark_period=self._bookmark_period)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        response.enable_chunked_encoding()
         await response.prepare(request)
         try:
             async for chunk in watch.chunks():

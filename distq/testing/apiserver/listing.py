@@ -56,7 +56,7 @@ class ListOptions:
 
 
 def parse_version(text: str) -> int:
-    """Return a resourceVersion as a number, empty as 0."""
+    """Return a resourceVersion as a number, empty as 0; raise StatusError 500 where it is none."""
     if text and not text.isdecimal():
         cause = f'Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         raise StatusError(500, f"resourceVersion: {cause}")
@@ -95,7 +95,7 @@ async def list_page(store: Store, options: ListOptions, selector: Selector) -> P
         start = ""
         exact = options.match == "Exact" or bool(version and options.limit > 0 and not options.match)
     if options.resource_version == "0":
-        options = ListOptions()
+        options = ListOptions()  # the real one answers from its watch cache, all at once
     await reach(store, version)
     if not exact:
         version = store.revision
@@ -141,6 +141,7 @@ def _encode(version: int, start: str, prefix: str) -> str:
 
 def _decode(text: str, prefix: str) -> tuple[int, str]:
     try:
+        # Python wants the padding that Go's RawURLEncoding leaves out
         token = msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         return int(token["rv"]), prefix + str(token["start"])[1:]
     except (binascii.Error, ValueError, TypeError, KeyError, msgspec.DecodeError) as error:

@@ -135,7 +135,7 @@ def prepare_for_create(resource: ServedResource, content: Content) -> None:
 def _violations(resource: ServedResource, metadata: dict[str, Any]) -> Iterator[Cause]:
     yield from misformed_labels("metadata.labels", metadata.get("labels", {}))
     annotations = metadata.get("annotations", {})
-    for key in annotations:
+    for key in annotations:  # in any case of letters (ValidateAnnotations)
         yield from misformed("metadata.annotations", key, lambda text: names.qualified(text.lower()))
     if len("".join([*annotations, *annotations.values()]).encode()) > _MOST_ANNOTATIONS:
         yield too_long("metadata.annotations", _MOST_ANNOTATIONS)

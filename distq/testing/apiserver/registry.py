@@ -55,7 +55,7 @@ class DeleteOptions:
             uid=preconditions.get("uid"),
             resource_version=preconditions.get("resourceVersion"),
             propagation=propagation if orphans is None else "Orphan" if orphans else "Background",
-            grace_period=1 if period is not None and period < 0 else period,
+            grace_period=1 if period is not None and period < 0 else period,  # rest.BeforeDelete
         )
 
 
@@ -149,6 +149,7 @@ class Registry:
         if not finalizers and not resource.graceful:
             return self.store.remove(collection, existing), True
         period = objects.grace_period(existing.content, options.grace_period) if resource.graceful else 0
+        # also an object that goes at once: the answer has the mark
         marked = self._mark_deleted(collection, existing, finalizers, period)
         if finalizers or period:
             return marked, False

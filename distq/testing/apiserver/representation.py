@@ -1,9 +1,5 @@
 """How objects leave the server: whole, as metadata only or as rows of a table; alone, in lists, in events.
 
-An object is encoded once; the kind and version in front are joined on as bytes.
-Items of built-in lists carry neither kind nor apiVersion, those of custom
-resources do.
-
 A definition asks for the columns of its custom resources. Those of a built-in kind are cells by title, in
 ``built_in_kinds.yaml``: the value at a path (of several, the first that is there), or a function of the table
 ``CELLS``, of that value as in ``age(spec.time)``, or of the whole object as in ``phase()``. A list has also
@@ -61,6 +57,7 @@ class Representation:
         self._include = include
         self._begun = False
         """Whether an event was sent: later tables have no headers."""
+        # joined on as bytes, so that an object is encoded once for all that read it
         self._head = b'{"kind":%s,"apiVersion":%s,' % (_encode(resource.kind), _encode(resource.api_version))
 
     def object(self, stored: Stored) -> bytes:
@@ -78,7 +75,7 @@ class Representation:
         kind, api_version = self.resource.list_kind, self.resource.api_version
         if self.form:
             kind, api_version = PARTIAL_LIST, "meta.k8s.io/v1"
-        typed = bool(self.form) or self.resource.custom
+        typed = bool(self.form) or self.resource.custom  # items of built-in lists have no kind
         encoded = [self.object(each) if typed else each.body for each in items]
         if self.resource.custom and not self.form:
             metadata = {"continue": ""} | metadata
@@ -126,7 +123,7 @@ def error_event(error: StatusError) -> bytes:
     return _encode({"type": "ERROR", "object": error.as_object()}) + b"\n"
 
 
-def _negotiate(accept: str, *, tables: bool = False) -> str:
+def _negotiate(accept: str, *, tables: bool) -> str:
     """Return the form of objects that is asked for: metadata only, in a list or not, a table, or whole ("").
 
     Where no ``tables`` are made clients that can take plain JSON too get that.

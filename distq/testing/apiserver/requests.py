@@ -27,6 +27,7 @@ def _parts(path: str) -> tuple[str, str, str, str, str, str] | None:
         case _:
             return None
     namespace = ""
+    # /namespaces/NAME/status is of the Namespace itself
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
         namespace, rest = rest[1], rest[2:]
     plural, name, *subresources = [*rest, ""] if len(rest) == 1 else rest

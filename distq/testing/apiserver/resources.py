@@ -47,7 +47,7 @@ def names_in(rules: Rules, key: str) -> list[str]:
 
 
 def definition(name: str) -> Schema:
-    """Return a definition by its name."""
+    """Return the schema of a type, such as ``core.v1.PodSpec``, with its references resolved."""
     return _definitions()[name]
 
 
@@ -59,7 +59,7 @@ def pointers(name: str) -> Sequence[str]:
 
 @cache
 def published() -> dict[str, Any]:
-    """Return what the file says."""
+    """Return the content of ``built_in_schemas.json``: schemas, and the one of each kind."""
     content: dict[str, Any] = msgspec.json.decode(SCHEMAS.read_bytes())
     return content
 
@@ -158,6 +158,7 @@ class ServedResource:
         """Return the names of its subresources."""
         names = {"status": self.status, "scale": bool(self.scale.replicas)}
         names |= {"eviction": self == PODS, "finalize": self == NAMESPACES}
+        # in the order of the real server's discovery
         return tuple(sorted((name for name, served in names.items() if served), reverse=self.custom))
 
     def with_type(self, content: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,7 +167,7 @@ class ServedResource:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Return what all versions of the resource share."""
+        """Return group and plural, which all versions of the resource share."""
         return self.group, self.plural
 
 
@@ -229,7 +230,7 @@ class Catalogue:
         return next((each for each in self if (each.api_version, each.kind) == (api_version, kind)), None)
 
     def of(self, identity: tuple[str, str]) -> ServedResource | None:
-        """Return the resource at any of its versions."""
+        """Return the resource at any of its versions; None where it is not served."""
         return next((each for each in self if each.identity == identity), None)
 
     def built_in(self, group: str) -> bool:

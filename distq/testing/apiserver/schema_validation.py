@@ -1,7 +1,5 @@
 """Whether a custom resource keeps to its schema, in the words of the real server.
 
-What an update leaves as it was is not looked at again, so that a stricter
-schema does not stop writes of other fields (ratcheting).
 Source: kube-openapi pkg/validation/{strfmt,validate}, apiextensions-apiserver pkg/apiserver/validation.
 """
 
@@ -18,7 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from distq.testing.apiserver.causes import Cause, duplicates, required
+from distq.testing.apiserver.causes import Cause, duplicates, required, too_long
 from distq.testing.apiserver.resources import INT_OR_STRING, Schema
 from distq.testing.apiserver.structural import EMBEDDED, same_value
 
@@ -41,7 +39,7 @@ _WORDY_DURATION = re.compile(
 def violations(schema: Schema, new: Any, old: Any = None, path: str = "") -> Iterator[Cause]:
     """Yield what is wrong with a value that was another one before (None: there was none)."""
     if old is not None and same_value(new, old):
-        return
+        return  # a stricter schema stops no write of other fields (ratcheting)
     if new is None and schema.get("nullable"):
         return
     yield from _types(schema, new, path)
@@ -71,6 +69,7 @@ def _fields(schema: Schema, new: dict[str, Any], old: Any, path: str) -> Iterato
 
 def _items(schema: Schema, new: list[Any], old: Any, path: str) -> Iterator[Cause]:
     keys = schema.get("x-kubernetes-list-map-keys") or ()
+    # without keys no item is known to be the one that was there before
     before = {_key(each, keys): each for each in old} if keys and isinstance(old, list) else {}
     inner = schema.get("items") or {}
     for index, value in enumerate(new):
@@ -119,7 +118,7 @@ def _alternatives(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
 def _texts(schema: Schema, value: str, path: str) -> Iterator[Cause]:
     most, least, pattern = schema.get("maxLength"), schema.get("minLength"), schema.get("pattern")
     if most is not None and len(value) > most:
-        yield "FieldValueTooLong", path, f"Too long: may not be more than {most} bytes"
+        yield too_long(path, most)
     elif least is not None and len(value) < least:
         yield _bad(path, value, f"should be at least {least} chars long")
     elif pattern is not None and not re.search(pattern, value):

@@ -202,13 +202,11 @@ class EmulatedApiServer:
 
 
 async def _stop_listening(listener: asyncio.Server) -> None:
-    """Stop accepting, and close the listener when the server has all connections that were accepted.
-
-    asyncio hands over an accepted connection in later turns of its loop. If the listener is closed by then,
-    it neither hands the connection over nor closes it.
-    """
+    """Stop accepting, and close the listener when the server has all connections that were accepted."""
     for socket in listener.sockets:
         asyncio.get_running_loop().remove_reader(socket.fileno())
+    # asyncio hands over a connection in later turns of its loop; if the listener is closed by then, it
+    # neither hands it over nor closes it
     for _ in range(_TURNS_TO_HAND_OVER):
         await asyncio.sleep(0)
     listener.close()
@@ -221,4 +219,4 @@ async def _close_connections(server: web.Server) -> None:
     await server.shutdown(_SHUTDOWN_TIMEOUT)
     for transport in transports:
         if transport is not None:
-            transport.abort()
+            transport.abort()  # close() would wait for its client to read the rest

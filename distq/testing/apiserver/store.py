@@ -102,7 +102,7 @@ class Collection:
         self._keys: list[str] = []
 
     def get(self, key: str) -> Stored | None:
-        """Return the object as it is now."""
+        """Return the object as it is now; None where there is none."""
         return self._objects.get(key)
 
     def scan(self, prefix: str = "", start: str = "", revision: int | None = None) -> Iterator[Stored]:
@@ -168,6 +168,7 @@ class Collection:
         """Return what differed at the revision from now."""
         if revision < self.compacted:
             raise LookupError(revision)
+        # the newest first: of several changes of a key the object before the first one remains
         return {event.current.key: event.before for event in reversed([*self.since(revision)])}
 
 
@@ -181,7 +182,7 @@ class Store:
         self._window = window
         self._rehearses = False
         self._collections: dict[tuple[str, str], Collection] = {}
-        for identity in identities:
+        for identity in identities:  # now: one that is made later knows nothing of versions before
             self.collection(identity)
 
     def __iter__(self) -> Iterator[Collection]:

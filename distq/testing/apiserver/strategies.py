@@ -34,7 +34,7 @@ _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 def prepare_for_create(resource: ServedResource, content: Content) -> None:
     """Set what the kind's new objects start with."""
     _complete(resource, content, None)
-    if resource.status and resource.kind != "Node":
+    if resource.status and resource.kind != "Node":  # which a kubelet creates with its status
         content.pop("status", None)
         if not resource.custom:
             status = {"status": _initial_status(resource, content)}
@@ -180,7 +180,7 @@ def _secret(new: Content, old: Content | None) -> None:
 
 
 def _lease(new: Content, _: Content | None) -> None:
-    for gated in ("preferredHolder", "strategy"):
+    for gated in ("preferredHolder", "strategy"):  # by CoordinatedLeaderElection, which is off by default
         new["spec"].pop(gated, None)
 
 
@@ -216,6 +216,7 @@ def _quality(spec: dict[str, Any]) -> str:
 
 
 def _pod(new: Content, _: Content | None) -> None:
+    # the admission plugin DefaultTolerationSeconds
     tolerations = new["spec"].setdefault("tolerations", [])
     for toleration in built_in()["tolerations"]:
         key = toleration["key"]

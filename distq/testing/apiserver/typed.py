@@ -63,7 +63,7 @@ def metadata(resource: ServedResource, given: Any) -> dict[str, Any]:
 
 
 def delete_options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return DeleteOptions as their type keeps them."""
+    """Return DeleteOptions as their type keeps them; raise StatusError where a field is of another one."""
     try:
         return _struct(definition("meta.v1.DeleteOptions"), dict(given), "DeleteOptions", "")
     except ValueError as error:

@@ -1,8 +1,7 @@
 """WATCH: one open stream of changes, from a version in the past, the present or the future.
 
 A stream starts with what the history holds (or, when asked, with the whole
-state in key order and a marked bookmark), then follows the collection. Leaving
-and entering the selector are DELETED and ADDED.
+state in key order and a marked bookmark), then follows the collection.
 Source: apiserver pkg/storage/cacher and pkg/endpoints/handlers/watch.go.
 """
 
@@ -57,6 +56,7 @@ class Watch:
     ) -> None:
         _validate(options)
         collection = store.collection(selector.identity)
+        # at random, so that not all clients come back at once
         timeout = options.timeout or _MIN_SECONDS * random.uniform(1, 2)
         self._now = asyncio.get_running_loop().time
         if self._now() < collection.initializing_until:
@@ -102,6 +102,7 @@ class Watch:
             return
         if len(self._pending) > _MAX_PENDING:
             self.end()
+        # an object that leaves the selector is DELETED, one that enters it ADDED
         before = event.before if event.before and self._selector.matches(event.before) else None
         if not event.gone and self._selector.matches(event.current):
             self._send("MODIFIED" if before else "ADDED", event.current)

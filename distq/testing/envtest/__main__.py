@@ -8,7 +8,7 @@ from distq.errors import ConfigError
 from distq.testing import envtest
 
 
-@click.command(f"{envtest.COMMAND}")
+@click.command(envtest.COMMAND)
 def main() -> None:
     """Print where kube-apiserver and etcd are, as a line for a shell; build them once where they are not.
 
