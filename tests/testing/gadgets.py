@@ -111,6 +111,14 @@ SPECS: tuple[Any, ...] = (
     {"formats": {"uuid": "123e4567-e89b-12d3-a456-426614174000", "date": "2020-02-29"}},
     *({"formats": {name: "!x y"}} for name in FORMATS),
     *(
+        {"formats": {"mac": address}}
+        for address in (
+            *("5e", "00", "00-00-5e-00-53-01", "00:00-5e:00:53:01"),
+            *("0000.5e00.5301", "0000.5e00.5301.0001", "02:00:5e:10:00:00:00:01", "0000.5e00"),
+            *(":".join(["fe"] * 20), ".".join(["fe80"] * 10), ":".join(["fe"] * 7), "02:00:5e:10:00:00:00:"),
+        )
+    ),
+    *(
         {name: value}
         for name in ("one", "any", "all", "none")
         for value in ({}, {"a": "1"}, {"a": "1", "b": "2"})

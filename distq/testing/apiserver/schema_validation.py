@@ -27,7 +27,11 @@ _INTEGER_BITS = {"int32": 32, "int64": 64}
 _HOST = re.compile(
     r"([A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.)*[A-Za-z0-9]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?\.?"
 )
-_MAC = re.compile(r"[0-9A-Fa-f]{2}(([:-])[0-9A-Fa-f]{2}(\2[0-9A-Fa-f]{2}){4}|(\.?[0-9A-Fa-f]{2}){0})")
+_MAC = re.compile(  # of 6, 8 or 20 octets; source: Go net.ParseMAC, of which older ones want separators
+    r"H{2}([:-])H{2}(\1H{2}){4}((\1H{2}){2}|(\1H{2}){14})?|H{4}(\.H{4}){2}(\.H{4}|(\.H{4}){7})?|H{12}|H{16}|H{40}".replace(
+        "H", "[0-9A-Fa-f]"
+    )
+)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DATE_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 _GO_DURATION = re.compile(r"[+-]?(0|((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)")
