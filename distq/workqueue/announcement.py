@@ -28,7 +28,7 @@ class Announcement:
             self._waiting.append(changed)
         try:
             while not (holds := predicate()) and (left := deadline - clock.monotonic()) > 0:
-                clock.wait(changed, min(left, threading.TIMEOUT_MAX))
+                clock.wait(changed, min(left, threading.TIMEOUT_MAX))  # a longer one raises OverflowError
                 changed.clear()
             return holds
         finally:

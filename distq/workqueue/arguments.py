@@ -36,19 +36,21 @@ def validate_timeout(timeout: Duration) -> float: ...
 @overload
 def validate_timeout(timeout: Duration | None) -> float | None: ...
 def validate_timeout(timeout: Duration | None) -> float | None:
-    """Return a timeout in seconds, 0 if below 0, None for infinity; raise ConfigError for any other value."""
+    """Return a timeout in seconds, None for no end; raise ConfigError unless it is a number."""
     if timeout is None:
         return None
     timeout = in_seconds(timeout)
-    if not (is_number(timeout) and _fits_a_float(timeout)):
+    # some whole numbers exceed every finite float: to add one to a time would raise
+    if not (is_number(timeout) and (abs(timeout) <= sys.float_info.max or abs(timeout) == math.inf)):
         raise ConfigError(f"bad timeout {timeout!r:.80}. Give seconds, or None for ever.")
     return timeout
 
 
 def require_turn(settlements: Sequence[Settlement], want: int) -> None:
     """Raise ConfigError for an argument of a wrong type, ValueError for more than a turn can carry."""
+    # a turn without entries checks no types: an idle worker makes many
     for settlement in settlements if settlements and _has_odd(settlements) else ():
-        if settlement.__class__ is not Settlement:  # a turn without entries checks no types
+        if settlement.__class__ is not Settlement:
             raise ConfigError(f"bad settlement {settlement!r:.80}. Give a Settlement of a Request.")
         if not isinstance(settlement.request, Request):
             raise ConfigError(f"bad request {settlement.request!r:.80}. Give the Request that get returned.")
@@ -63,10 +65,7 @@ def require_turn(settlements: Sequence[Settlement], want: int) -> None:
 
 
 def _has_odd(settlements: Sequence[Settlement]) -> bool:
-    """Return whether any part has an unexpected type.
-
-    Only types are compared, a set at a time, since nearly always a worker made all of them.
-    """
+    # a set at a time: each turn pays for this, and nearly always a worker made all of them
     if not {*map(type, settlements)} <= {Settlement}:
         return True
     requests, outcomes = (
@@ -77,8 +76,3 @@ def _has_odd(settlements: Sequence[Settlement]) -> bool:
 
 
 _OUTCOMES = set(get_args(Outcome))
-
-
-def _fits_a_float(number: float) -> bool:
-    """Return whether float arithmetic accepts the number: some whole numbers exceed every finite float."""
-    return abs(number) <= sys.float_info.max or abs(number) == math.inf

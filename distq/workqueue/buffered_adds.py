@@ -30,7 +30,7 @@ class BufferedAdds:
         self._name = name
         self._add = add
         self._max_delay = max_delay
-        self._is_closed = False
+        self._is_closed = False  # not in ``begin``: where the block has ended, it has ended in a child, too
         self.begin()
         begin_after_fork(self)
 
@@ -48,7 +48,6 @@ class BufferedAdds:
         self._sender: threading.Thread | None = None
 
     def __len__(self) -> int:
-        """Return how many adds are buffered."""
         return len(self._buffered) + self._travelling
 
     def add(self, *keys: str, priority: int = 0) -> None:
@@ -62,7 +61,7 @@ class BufferedAdds:
             validate_key(key)
         if self._has_ended():
             raise ValueError(f"queue {self._name}: the with block of these adds has ended. Begin another.")
-        if self._sender is None:
+        if self._sender is None:  # as in the child of a fork
             self.start()
         if len(self) >= BUFFERED_LIMIT:
             self.flush()
@@ -99,7 +98,7 @@ class BufferedAdds:
                 self._sender.join()
 
     def _has_ended(self) -> bool:
-        return self._is_closed
+        return self._is_closed  # not read in place: mypy expects the value of the first look at the second
 
     def _flush(self) -> None:
         with self._sending:
@@ -133,7 +132,7 @@ class BufferedAdds:
     def _send_always(self) -> None:
         while True:
             self._wakes.get()
-            if self._closing.wait(self._max_delay):
+            if self._closing.wait(self._max_delay):  # so that more keys travel along
                 return  # close sends the rest
             try:
                 self._flush()

@@ -57,7 +57,7 @@ class CallCombiner:
         try:
             if is_alone or not self._is_taken_along(call):
                 with self._turn_lock:
-                    if call.turn is None and call.error is None:
+                    if call.turn is None and call.error is None:  # else another thread has just made its turn
                         self._answer([call] if len(self._calls) == 1 else self._with_others(call))
         finally:
             self._calls.remove(call)
@@ -73,12 +73,13 @@ class CallCombiner:
         So threads that were answered together are answered together again. Otherwise each of them would be
         woken twice for an item: for its answer, and to find that another thread makes the next turn.
         """
+        # a copy, made in one step: other threads change the list
         if not any(call.turn is not None and call.ahead for call in self._calls.copy()):
             return False
         answered = threading.Lock()
         answered.acquire()
         own.answered = answered  # from here on another thread may release it
-        if own.turn is None and own.error is None:
+        if own.turn is None and own.error is None:  # an answer before that released nothing
             answered.acquire(timeout=_BACK_WITHIN)
         return own.turn is not None or own.error is not None
 
@@ -93,12 +94,12 @@ class CallCombiner:
                 self._make_turn_for(calls)
             else:
                 call.turn = self._make_turn(call.entries, call.want, call.ahead, call.on_claims)
-        except BaseException as error:
+        except BaseException as error:  # of any kind: the threads of the other calls wait for an answer
             why = error if isinstance(error, RedisError) else RedisUnavailable("the turn failed. Try again.")
             for call in calls:
                 if call.turn is None:
                     call.error = why
-            if why is not error:
+            if why is not error:  # each call raises a RedisError itself
                 raise
         finally:
             for call in calls:

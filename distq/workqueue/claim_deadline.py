@@ -15,15 +15,13 @@ _LONGEST_CANCEL = 5.0
 class ClaimDeadline:
     """The end of a session's claims, as this process knows it; it is never later than the server's.
 
-    The server counts from the moment it receives an ``open`` or a heartbeat; turns do not count. So this
-    deadline counts from the moment at which the last answered one was *sent*. It is a tenth of the claim
-    duration earlier (5 s at most): in that time handlers are cancelled and clean up. The time of a suspended
-    machine or a frozen process counts like any other.
+    Each ``open`` and heartbeat moves it. Turns do not, because the server does not count from them. The time
+    of a suspended machine or a frozen process counts like any other.
     """
 
     def __init__(self, claim_duration: float, clock: Clock) -> None:
         self.cancel_time = min(claim_duration / 10, _LONGEST_CANCEL)
-        """Seconds that cancelled handlers get to end."""
+        """Seconds that cancelled handlers get to end and clean up, before the server ends the claims."""
         self._lasts = claim_duration - _TICK - self.cancel_time
         self._clock = clock
         self._period = ClaimPeriod(clock)
@@ -34,12 +32,13 @@ class ClaimDeadline:
     def begin(self, sent_at: float) -> None:
         """Note a session whose ``open`` was sent then. Claims that missed the deadline stay cancelled."""
         self.extend(sent_at)
-        self._missed = False
+        self._missed = False  # after ``extend``, which notes that the deadline of the last session was missed
 
     def extend(self, sent_at: float) -> None:
         """Note an answered heartbeat that was sent then. Claims that missed the deadline stay cancelled."""
         with self._changing:
             self._period.is_over()  # if it has ended, note that first: an end is final
+            # the server may count from the sending on, however late its answer comes
             self.period().ends_at = sent_at + self._lasts
 
     def left(self) -> float:

@@ -17,7 +17,7 @@ _logger = logging.getLogger("distq.queue")
 class ClaimLedger:
     """The claims of one session, by key.
 
-    Only the thread that holds the turn lock may change it, apart from ``on_claims`` and ``cancel_all``.
+    Only the thread that holds the turn lock may change it, apart from ``take`` and ``cancel_all``.
     ``on_read`` receives the requests of each turn. ``interrupt`` ends the waits of threads which may find
     something to do.
     """
@@ -75,14 +75,15 @@ class ClaimLedger:
 
     def record(self, entries: Sequence[Entry], reply: TurnReply, *, asked: bool) -> None:
         """Record a turn, which ``asked`` for claims or not; its claims are spare until a call takes them."""
-        if self.unread:
+        if self.unread:  # before the claims of this turn take their place
             self.read()
         held = self.held
         was_draining = (self._holds_suspect or self._empties) and bool(held)
         for entry in entries:
             if entry.__class__ is Settlement:
                 request = entry.request
-                # the claims read meanwhile may have the item again, if the server had lost this claim
+                # else it was cancelled meanwhile, or the claims read meanwhile have the item again, since the
+                # server had lost this one
                 if request.key in held and held[request.key].fence == request.fence:
                     del held[request.key]
         if self._cancelled:
@@ -97,7 +98,7 @@ class ClaimLedger:
             self._unread, self.unread = reply.claims, reply.claims.count
             if self.unread <= FEW:
                 self.read()
-        if was_draining and not self.draining:
+        if was_draining and not self.draining:  # threads that rested until then may claim again
             self._interrupt()
 
     def read(self) -> None:
@@ -142,7 +143,6 @@ class ClaimLedger:
                 del self._cancelled[entry.request.key]
 
     def __len__(self) -> int:
-        """Return how many claims it has."""
         return len(self.held) + self.unread
 
     def spare_fences(self) -> set[int]:
@@ -159,11 +159,12 @@ class ClaimLedger:
 
     def take(self, want: int) -> list[Request]:
         """Hand out up to ``want`` spare requests, in their order."""
-        keys = list(self.spare)[:want]
+        keys = list(self.spare)[:want]  # another thread may take some of them before this one does
         return [request for key in keys if (request := self.spare.pop(key, None)) is not None]
 
     def take_back(self, turn: Turn) -> None:
         """Take back a turn whose caller was interrupted: its claims are spare."""
+        # without those that were cancelled meanwhile
         self.spare |= {each.key: each for each in turn.requests if self.held.get(each.key) is each}
         self.promoted += turn.promoted
         self.revived += turn.revived
@@ -196,13 +197,11 @@ class ClaimLedger:
     # Claims that end without a settlement
 
     def cancel_all(self, why: str) -> list[Request]:
-        """Cancel all requests and return them; from then on they cannot be settled.
-
-        All events are set before anything else happens. Another thread may open a session meanwhile, which
-        moves the deadline, and a handler that has not begun would begin.
-        """
+        """Cancel all requests and return them; from then on they cannot be settled."""
         if (unread := self._unread) is not None:
             unread.are_over = True
+        # all events before anything else: callbacks take time, in which another thread may open a session,
+        # which moves the deadline, and a handler that has not begun would begin
         for request in list(self.held.values()):
             request.cancelled.set()
         held, self.held = self.held, {}
@@ -219,7 +218,7 @@ class ClaimLedger:
 
         They include claims that were cancelled before the loss was known.
         """
-        self.read()
+        self.read()  # the crashes that Redis counted for unread claims are forgiven, too
         self.unreadable.clear()
         self._holds_suspect = self._empties = False
         self.cancel_all("its session was lost")
@@ -228,7 +227,7 @@ class ClaimLedger:
 
     def compare(self, fences: Mapping[str, int]) -> list[Request]:
         """Cancel claims that the server does not have; return claims that only it has."""
-        self.read()
+        self.read()  # else claims that are in order would be unknown here
         self.unreadable.clear()  # only the server has them, so they are released
         self._cancelled = {}
         for key, request in list(self.held.items()):

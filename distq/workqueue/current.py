@@ -28,9 +28,10 @@ class RequestFilter(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Complete the record."""
+        """Add the fields; always return True."""
         if reconciling := _current.get():
             queue, request = reconciling
             of_request = {"key": request.key, "attempt": request.attempt, "fence": request.fence}
+            # the record last, so that fields given as ``extra`` stay
             vars(record).update({"queue": queue, **of_request, **vars(record)})
         return True

@@ -50,7 +50,7 @@ class Dispositions:
         entries, dispositions = self._last
         self._last = None
         for entry, disposition in zip(entries, dispositions, strict=True):
-            if disposition is not REFUSED:
+            if disposition is not REFUSED:  # ``take`` returns that for those that are missing
                 self._by_entry[_identity(entry)] = disposition
         for oldest in list(self._by_entry)[:-_LIMIT]:
             del self._by_entry[oldest]

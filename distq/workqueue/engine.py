@@ -93,6 +93,7 @@ class TurnSettings:
     @cached_property
     def max_clock_step(self) -> int:
         """Return how far one script may move the claim clock, µs."""
+        # a jump of the server's clock ends claims a third of their duration too early at most
         return microseconds(min(self.options.claim_duration / 3, 10.0))
 
     @cached_property

@@ -75,7 +75,7 @@ class QueueGauges:
         self._is_refused = False
 
     def __call__(self) -> list[Sample]:
-        """Read the gauges."""
+        """Return the samples of one scrape."""
         name = self._queue.name
         if self._queue.shutting_down:
             return []
@@ -146,6 +146,7 @@ class QueueGauges:
         """Return how many items are pending at each priority, and since when (µs) the oldest is."""
         self._learn(priority for priority, _ in counts.first_due)
         levels = self._levels()
+        # the others have priorities that no scrape has met; to find them is of use while labels are left
         if _total(levels) < counts.ready + counts.dirty and len(self._priorities) < LEVELS:
             for present in self._run(gather([heads(self._store, "ready"), heads(self._store, "dirty")])):
                 self._learn(present)

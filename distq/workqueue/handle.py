@@ -105,7 +105,7 @@ class QueueHandle(Producer):
         item = validate_key(key)
         entry = self._unanswered.take(key, self._clock.monotonic(), self.claim_duration)
         if entry is None:
-            is_custom = callable(self.options.rate_limiter)
+            is_custom = callable(self.options.rate_limiter)  # for the others the script counts
             entry = RateLimitedAdd(key, self._engine.num_requeues(item) + 1 if is_custom else 0)
         self._settings.callbacks.refuse_turn()
         try:
@@ -149,7 +149,7 @@ class QueueHandle(Producer):
             if remaining is not None and remaining <= 0:
                 raise Empty(f"queue {self.name}: nothing to claim within {duration(timeout or 0.0)}")
             self._session.wait(turn.wait, remaining)
-        self._session.release_spare()
+        self._session.release_spare()  # no get comes back for it, and a drain must not wait for it
         raise ShutDown(f"queue {self.name}: this handle was shut down")
 
     def listen(self) -> Iterator[Request]:
@@ -196,9 +196,10 @@ class QueueHandle(Producer):
 
     def _settle(self, request: Request, outcome: Outcome) -> bool:
         wants_next = self._listening.loops and not self._settings.limits_fleet
+        # not after a release: the item would come back to this thread at once
         ahead = 1 if wants_next and outcome.__class__ is not Release else 0
         settlements = [Settlement(request, outcome)]
-        if request.__class__ is not Request:
+        if request.__class__ is not Request:  # else all types are right, and the loop pays no call
             require_turn(settlements, 0)
         self._unanswered.entry = None
         turn = run_apart(
@@ -363,7 +364,7 @@ class QueueHandle(Producer):
             on_claims = _in_order(handed_out.extend, on_claims)
         try:
             turn = self._session.turn(settlements, want, ahead, on_claims)
-        finally:
+        finally:  # after an error, too: claims may have ended
             self._changed.announce()
             if self._recorder is not None and handed_out:
                 self._recorder.claimed(handed_out)

@@ -24,21 +24,21 @@ NEWS_INTERVAL = 1.5
 class Heartbeat:
     """Beats for a session every third of its claim duration, at most 10 s apart, and sooner while it works.
 
-    It has its own connection, with a timeout of a sixth of the claim duration and without repetitions, so
-    that two beats may fail before the deadline. A beat may block for longer, for instance in a DNS look-up.
-    So another thread watches the deadline, and cancels the claims once it has passed.
-    A session that was dropped without being closed lapses.
+    Another thread watches the deadline, and cancels the claims once it has passed.
     """
 
     def __init__(self, session: "RedisSession") -> None:
-        self._session = weakref.ref(session)
+        self._session = weakref.ref(session)  # one that was dropped without being closed shall lapse
         self._period = min(session.settings.options.claim_duration / 3, 10.0)
         self._patience = self._period / 2
-        """Seconds that Redis gets for an answer, and a turn under way for its end: none holds up a beat."""
-        self._store = session.store.with_timeout(self._patience)
+        """Seconds that Redis gets for an answer, and a turn under way for its end: none holds up a beat.
+
+        So two beats may fail before the deadline.
+        """
+        self._store = session.store.with_timeout(self._patience)  # the connection of the turns may hang
         self._stopped = threading.Event()
         self._threads: list[threading.Thread] = []
-        """The thread that watches the deadline, and the thread that beats."""
+        """The thread that watches the deadline, and the thread that beats: a DNS look-up may block it."""
         self._surplus = False
         """Whether the server had more claims than this process at the last beat."""
         self._spare: set[int] = set()
@@ -77,11 +77,12 @@ class Heartbeat:
             session = self._session()
             if session is None:
                 break
+            # past its deadline a session claims nothing until a beat is answered
             is_due = slept >= period or session.client.worker.has_news() or session.client.deadline.is_over()
             good = self._look(session, beats=is_due)
             if is_due:
                 period, slept = self._until_next(good=good), 0.0
-            del session
+            del session  # or this thread would keep it while it waits
         self._store.connection.close()
 
     def _look(self, session: "RedisSession", *, beats: bool) -> bool:
@@ -114,7 +115,7 @@ class Heartbeat:
         if not good:
             return min(self._period / 4, 1.0)
         until_give_back = self._give_back_at - self._clock.monotonic()
-        return min(self._period, max(until_give_back, 0.1))
+        return min(self._period, max(until_give_back, 0.1))  # a turn under way may have put it off
 
     def stood_still(self) -> float:
         """Return the longest time, in seconds, for which this process did not run since the last good beat.
@@ -160,7 +161,7 @@ class Heartbeat:
             worker=session.client.worker.describe(),
         )
         if reply == b"LOST":
-            if session.id == identity:
+            if session.id == identity:  # else it was closed meanwhile
                 session.ledger.cancel_all("its session lapsed")
             # it finds that the session is lost, and removes the crashes of its items
             session.check(identity, self._store, self._patience)
@@ -199,4 +200,4 @@ class Heartbeat:
         surplus = claims > held
         if claims < held or (surplus and self._surplus):
             session.recount(self._store, self._patience)
-        self._surplus = surplus and not self._surplus
+        self._surplus = surplus and not self._surplus  # after a recount, two beats have to agree again

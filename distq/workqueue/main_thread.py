@@ -68,8 +68,10 @@ class _CallApart(Generic[Answer]):
         self._function = function
         self._undo = undo
         self._answer: list[Answer] = []
+        """One answer, which may be None; or nothing yet."""
         self._error: BaseException | None = None
         self._has_failed = False
+        """Stays True when ``wait`` drops the error."""
         self._ended = threading.Lock()
         self._ended.acquire()
         self._open = [self]
@@ -108,6 +110,7 @@ class _CallApart(Generic[Answer]):
             return
         self.is_left = True
         rest = interrupt if self._take() else self._undo_answer
+        # not here: a signal may come again, and interrupt this as well
         _start(_CallApart(rest, lambda _: None))
 
     def _take(self) -> bool:

@@ -49,8 +49,8 @@ _CUT = "…"
 def error_text(error: BaseException) -> str:
     """Return ``Type: message`` on one line of at most 256 bytes; the end of a longer one is an ellipsis."""
     name, message = type(error).__name__, _one_line(message_of(error))
-    text = _one_line(f"{name}: {message}" if message else name)[: ERROR_BYTES + 1]
-    whole = _printable(text, 4 * len(text))
+    text = _one_line(f"{name}: {message}" if message else name)[: ERROR_BYTES + 1]  # one shows that it is cut
+    whole = _printable(text, 4 * len(text))  # all of it: a letter has 4 bytes at most
     if len(whole.encode()) <= ERROR_BYTES:
         return whole
     return _printable(whole, ERROR_BYTES - len(_CUT.encode())) + _CUT

@@ -127,6 +127,7 @@ class QueueOwnership:
         self._allowed: str | None = None
         """The session that may claim."""
         self._has_worked = False
+        """Whether a look has let this program work; then it waits for a rival, and does not give up."""
         self.rivals: dict[str, Participant] = {}
         """The rivals of the last look, as they were when first seen; empty if this program may work."""
         self.refusal: QueueTaken | None = None
@@ -139,6 +140,7 @@ class QueueOwnership:
         if purpose is None or self._allowed == session:
             return True
         try:
+            # numbers of sessions grow: of two programs that begin at once the later one gives way
             if self.look(purpose(), before=int(session.partition("-")[0])):
                 self._allowed = session
         except QueueTaken as error:
@@ -214,7 +216,7 @@ class QueueOwnership:
             purpose = Purpose.parse(about)
             if purpose is not None and (before is None or number < before):
                 yield str(number), Participant(_worker(about), purpose, about)
-        now: float | None = None
+        now: float | None = None  # asked for once a stream has a purpose: that takes a round trip
         for name, record in streams.items():
             purpose = Purpose.parse(record.about)
             if purpose is None:

@@ -17,7 +17,7 @@ class RedisEngine:
 
     def __init__(self, name: str, connection: Connection, options: QueueOptions) -> None:
         self._store = QueueStore(connection, name, fair_by=options.fair_by or "")
-        self._replicas, self._replicas_get = options.wait_replicas, options.wait_timeout
+        self._replicas, self._wait_timeout = options.wait_replicas, options.wait_timeout
 
     def session(self, settings: TurnSettings) -> RedisSession:
         """Return a session for one handle."""
@@ -37,11 +37,11 @@ class RedisEngine:
             new, fitted = self._store.run(script, items=keys, **inputs)
             return new, fitted
         (new, fitted), seen_by = self._store.run_and_wait(
-            script, self._replicas, self._replicas_get, items=keys, **inputs
+            script, self._replicas, self._wait_timeout, items=keys, **inputs
         )
         if seen_by < self._replicas:
             raise NotReplicated(
-                f"queue {self._store.name}: added, but within {self._replicas_get:g} s seen by {seen_by} of "
+                f"queue {self._store.name}: added, but within {self._wait_timeout:g} s seen by {seen_by} of "
                 f"{self._replicas} replicas: a failover now may lose it. Add it again, and look at them.",
                 added=new,
                 accepted=fitted,

@@ -97,7 +97,7 @@ class RedisSession:
         try:
             turn = self._combiner.call(entries, want, ahead, on_claims)
         finally:
-            if self._stopped:
+            if self._stopped:  # a stop in the midst of the turn left the closing to this thread
                 self._close_if_stopped()
         if want and self.client.ownership.refusal is not None:
             raise self.client.ownership.refusal
@@ -135,6 +135,7 @@ class RedisSession:
         One thread sleeps on Redis for all, for ``seconds`` at most; the others wait until they take over.
         Redis claims up to ``want`` items as the sleep ends: for this thread, since others wait for their own.
         """
+        # while it may claim nothing, other processes get the tokens
         for_work = not (self.ledger.draining or self.client.ownership.rivals)
         follow_up = partial(self._follow_up, want, seconds)
         self._sleeper.wait(seconds, at_most, for_work=for_work, follow_up=follow_up)
@@ -251,6 +252,7 @@ class RedisSession:
             hand_out = partial(self._hand_out, on_claims, spare)
             spare = max(0, spare - known)  # it does not know of those of a turn in doubt
         missing = want + ahead - spare if claims else 0
+        # no turn is needed where the one in doubt has just claimed for this call, or what there is suffices
         is_known = not sent and (wait > 0 if missing > 0 else bool(entries or hand_out or (want and claims)))
         if not is_known and (client.session or sent or not stopped):
             try:
@@ -261,12 +263,13 @@ class RedisSession:
                 raise
         elif hand_out is not None:
             hand_out()
-        if ledger.unread and on_claims is None:
+        if ledger.unread and on_claims is None:  # no worker may come back for them
             ledger.read()
         if ledger.unreadable:
             client.end_unreadable()
         if ledger.draining or too_late:
             wait = _RESTING_WAIT
+        # the deadline again: the reply may have come after a freeze, and other workers may have its claims
         requests = [] if not want or stopped or client.deadline.is_over() else ledger.take(want)
         dispositions = self._dispositions.take(entries)
         left = len(ledger.spare) + ledger.unread

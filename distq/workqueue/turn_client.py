@@ -99,7 +99,7 @@ class TurnClient:
     # Beginning and end
 
     def _open(self) -> None:
-        self.lost.forgive(self.store)
+        self.lost.forgive(self.store)  # Redis may have failed when the session was lost
         sent_at = self._clock.monotonic()
         session: bytes = self.store.run(
             "open",
@@ -123,7 +123,7 @@ class TurnClient:
     def close(self, spare: Sequence[Request]) -> None:
         """Release all claims, with ``spare`` ones that the ledger has given away, and end the session."""
         why = "its session is closed"
-        held = self._ledger.cancel_all(why)
+        held = self._ledger.cancel_all(why)  # first: Redis may not answer, and the heartbeat ends, too
         try:
             self.resolve_doubt()
             held += self._ledger.take_spare()  # claims of the turn in doubt, which no caller had
@@ -197,7 +197,7 @@ class TurnClient:
         settlements, others = encode(entries, self._settings)
         n_ok = len(entries) - len(others)
         self.op += 1
-        inputs = {
+        inputs = {  # numbers as text: to find them among the words costs more than to write them
             **self._settings.inputs(),
             "session": self.session,
             "op": str(self.op),
@@ -298,7 +298,7 @@ class TurnClient:
         if follow_up is not None and follow_up.reply is not None:
             reply = self._take(doubted, follow_up.reply)
         else:
-            if follow_up is not None:
+            if follow_up is not None:  # from now on it is this caller's, and has no latest time
                 doubted.inputs["want"] = str(0 if self.deadline.is_over() else want)
             reply = self._run(doubted)
         if reply is None and not self.session:

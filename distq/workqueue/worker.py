@@ -43,6 +43,7 @@ class Worker:
         self._since: float | None = None
         self._rates = (0.0, 0.0)  # done and failed, a second
         self._last: tuple[float, int, int] | None = None
+        """Of the last description: its monotonic time, done and failed."""
         self.name = f"{host}-{secrets.token_hex(2)}"
         self._about = {
             "id": self.name,
@@ -91,9 +92,8 @@ class Worker:
             return True
         if self._last is None:
             return False
-        return (self.done, self.failed) != self._last[1:] or max(
-            self._rates
-        ) >= 0.005  # less is shown as 0.00
+        # a rate below 0.005 is shown as 0.00
+        return (self.done, self.failed) != self._last[1:] or max(self._rates) >= 0.005
 
     def describe(self, *, ends: bool = False) -> str:
         """Return the description as JSON; times are seconds since the epoch by this machine's clock.

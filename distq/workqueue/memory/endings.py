@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 
 from distq.workqueue.engine import Entry, RateLimitedAdd, UnreadableItem
 from distq.workqueue.interface import (
+    ENDED,
+    REFUSED,
     After,
     Disposition,
     Done,
@@ -16,12 +18,7 @@ from distq.workqueue.interface import (
 from distq.workqueue.memory.entries import Answer, Ending
 from distq.workqueue.rate_limiters import Failure, fixed
 
-_BY_PLACE = {
-    "ended": Disposition("ended"),
-    "pending": Disposition("pending"),
-    "parked": Disposition("dead"),
-}
-REFUSED = Disposition("refused")
+_BY_PLACE = {"ended": ENDED, "pending": Disposition("pending"), "parked": Disposition("dead")}
 
 
 def ending_of(entry: Entry, limiter_of: Callable[[Failure], str]) -> Ending:
@@ -50,7 +47,7 @@ def ending_of(entry: Entry, limiter_of: Callable[[Failure], str]) -> Ending:
 
 
 def dispositions_of(endings: Sequence[Ending], answer: Answer) -> list[Disposition]:
-    """Return a disposition for each ending."""
+    """Return the dispositions in the order of the endings."""
     others = iter(answer.dispositions)
     places = ["ended" if ending.outcome == "success" else next(others) for ending in endings]
     return [
@@ -62,7 +59,7 @@ def dispositions_of(endings: Sequence[Ending], answer: Answer) -> list[Dispositi
 
 
 def requests_of(answer: Answer) -> list[Request]:
-    """Return the claimed requests."""
+    """Return the claims of a turn, in their order."""
     links = answer.links or [""] * len(answer.claimed)
     return [
         Request(

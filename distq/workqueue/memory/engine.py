@@ -19,7 +19,7 @@ class MemoryEngine:
         self.name = name
         self.state = QueueState()
         self.clock = clock
-        self.lock = threading.RLock()
+        self.lock = threading.RLock()  # a custom limiter may read and add in the midst of a turn
         self.changes = 0
         """Counts the changes that may have made an item claimable."""
         self.changed = Announcement()

@@ -10,6 +10,7 @@ from distq.workqueue.memory.items import Items
 
 _AT_ONCE = 100
 _BETWEEN_LOOKS = 100_000
+"""µs between two looks at all flows."""
 
 
 class FlowBound:

@@ -12,8 +12,8 @@ from distq.redisio.limits import FAIR_LOOK
 from distq.workqueue.memory.entries import Claim, Dead, FailureHistory, Item, Later, Link, Now
 from distq.workqueue.memory.flows import Entered, Flows
 
+# The bounds of one step are those of the scripts, which must not block Redis for long.
 _PROMOTED_AT_ONCE = 100
-
 _ENTER_AT_ONCE = 100
 
 _CRASHES_COUNT_FOR = 72 * 3600 * 1_000_000
@@ -89,9 +89,7 @@ class Items:
         before = self.stamp = max(self.stamp, now - 1)
         new = 0
         if keep_pending:
-            items = [
-                item for item in items if not (isinstance(self.pending.get(item), Later) or item in self.dead)
-            ]
+            items = self._neither_delayed_nor_dead(items)
         self.stamp += len(items)
         of_one_time = self.flows.is_fair and self.flows.entered is None
         since_of_each = [before + 1] * len(items) if of_one_time else range(before + 1, self.stamp + 1)
@@ -120,14 +118,17 @@ class Items:
         """
         self.next_stamp(now)
         if keep_pending:
-            items = [
-                item for item in items if not (isinstance(self.pending.get(item), Later) or item in self.dead)
-            ]
+            items = self._neither_delayed_nor_dead(items)
         new = len({*items} - self.pending.keys())
         for item in items:
             self.defer(now, item, now + delay, priority)
             self.dead.pop(item, None)
         return new
+
+    def _neither_delayed_nor_dead(self, items: Sequence[Item]) -> Sequence[Item]:
+        return [
+            item for item in items if not (isinstance(self.pending.get(item), Later) or item in self.dead)
+        ]
 
     def link_of(self, stood: Now) -> str:
         """Return the span that made pending the item at this place; '' if unknown.
@@ -424,7 +425,7 @@ class Items:
         failure = self.failures.get(item, FailureHistory())
         crashes = (*_recent(failure.crashes, now), fence)[-_CRASHES_KEPT:]
         self._remember(item, replace(failure, crashes=crashes))
-        if len(crashes) < 3 or item in self.pending:
+        if len(crashes) < 3 or item in self.pending:  # an add during the claim always runs the item again
             return False
         self.park(item, now, "crashes", f"its workers died {len(crashes)} times", time_may_mend=True)
         return True
@@ -453,7 +454,7 @@ class Items:
         return forgiven
 
     def first_line_of_failure(self, item: Item) -> FailureHistory | None:
-        """Return the failure record that comes with a claim: without the traceback."""
+        """Return the failure record that comes with a claim; 250 tracebacks would be a megabyte."""
         failure = self.failures.get(item)
         return failure and _without_traceback(failure)
 

@@ -21,6 +21,7 @@ class Buckets:
                     stack.append(float(next(words)))
                 case "exp":
                     first, most = float(next(words)), float(next(words))
+                    # 2.0 ** 1024 is no float
                     stack.append(min(first * 2.0 ** min(count - 1, 1000), most))
                 case "fastslow":
                     fast, slow, attempts = float(next(words)), float(next(words)), float(next(words))

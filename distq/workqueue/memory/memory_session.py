@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from distq.workqueue.engine import Entry, OnClaims, RateLimitedAdd, TurnSettings
-from distq.workqueue.interface import Request, Turn
+from distq.workqueue.interface import REFUSED, Request, Turn
 from distq.workqueue.memory import entries as rules
-from distq.workqueue.memory.endings import REFUSED, dispositions_of, ending_of, requests_of
+from distq.workqueue.memory.endings import dispositions_of, ending_of, requests_of
 from distq.workqueue.memory.entries import Answer, Ending
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class MemorySession:
         self._interrupts = 0
         self._interrupted = False
         self._thread = threading.local()
+        """``seen``: the changes at this thread's last turn. It does not sleep over later ones."""
 
     def turn(
         self, entries: Sequence[Entry], want: int, ahead: int = 0, on_claims: OnClaims | None = None
@@ -52,7 +53,7 @@ class MemorySession:
                 turn = self._make_turn(entries, want)
             finally:
                 self._in_turn = False
-            if self._stopped:
+            if self._stopped:  # a stop by a limiter in the midst of the turn left the closing to this
                 self._close_if_idle()
             return turn
 
@@ -131,8 +132,7 @@ class MemorySession:
             for request in held:
                 del self._held[request.key]
                 self._cancel(request, "its caller has gone")
-            if held:
-                self._send([Ending(each.key, each.fence, "release") for each in held], 0)
+            self._release(held)
             self._holds_suspect = self._holds_suspect and bool(self._held)
             if self._stopped:
                 self._close_if_idle()
@@ -199,9 +199,7 @@ class MemorySession:
     def close(self) -> None:
         """Release all claims and end the session."""
         with self._engine.lock:
-            held = self._cancel_held("its session is closed")
-            if held:
-                self._send([Ending(each.key, each.fence, "release") for each in held], 0)
+            self._release(self._cancel_held("its session is closed"))
             self._close_if_idle()
         self.interrupt()
 
@@ -219,6 +217,10 @@ class MemorySession:
                 self._engine.state.sessions.lapse(self._number, self._engine.now())
                 self._number = None
             self._engine.note_change()
+
+    def _release(self, requests: Sequence[Request]) -> None:
+        if requests:  # a turn would open a session
+            self._send([Ending(each.key, each.fence, "release") for each in requests], 0)
 
     def _cancel_held(self, why: str) -> list[Request]:
         """Cancel all requests at once and return them; from then on they cannot be settled."""

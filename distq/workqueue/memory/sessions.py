@@ -11,6 +11,7 @@ STOPPING = '"stopping": true'
 """Part of a worker's description: the process is stopping, so its end is no crash."""
 
 _BETWEEN_STEPS = 100_000
+"""µs between two steps of the claim clock."""
 _TAKEN_BACK_AT_ONCE = 100
 
 
@@ -83,7 +84,7 @@ class Sessions:
         self.seen = now
         at_most = _TAKEN_BACK_AT_ONCE
         lapsed = sorted((each.deadline, number) for number, each in self.all.items())
-        for deadline, number in lapsed[:100]:
+        for deadline, number in lapsed[:100]:  # as many as a script looks at
             if deadline <= self.clock and at_most > 0:
                 at_most -= self._take_back(number, at_most, now)
         if self._items.suspects:

@@ -27,7 +27,7 @@ class Streams:
         if stored is not None:
             if int(commit.epoch) < int(stored.epoch) and commit.replaces != stored.epoch:
                 return ["FENCED", stored.epoch]
-            if commit.repeats(stored.batch):
+            if commit.repeats(stored.batch):  # its reply was lost, and the leader sent it again
                 return ["OK", 0]
         if commit.after != (stored.batch if stored else ""):
             return ["MISMATCH", stored.position if stored else ""]
