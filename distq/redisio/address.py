@@ -37,6 +37,7 @@ class Address:
         self._given = url
         self._given_settings = settings
         self.server_time = 0
+        """See ``Connection``."""
         self.runs_by_hash = True
         """Whether scripts may be called by their hash; otherwise each call sends the source."""
         self.checked: set[str] = set()
@@ -96,7 +97,7 @@ class Address:
         node = copy.copy(self)
         options = self.options | {"host": place[0], "port": place[1]}
         node.url = dataclasses.replace(self.url, places=(place,), options=options)
-        node.places, node.where = (place,), shown((place,))
+        node.places, node.where = (place,), shown((place,))  # the copy may have those of the cluster
         return node
 
     @property
@@ -175,10 +176,10 @@ class Address:
         return (
             self.options
             | {
-                "db": str(self.options.get("db") or ""),  # as text: see ``converse``
+                "db": str(self.options.get("db") or ""),  # as text: hiredis packs it, see ``conversation``
                 "protocol": 2,  # replies have the same form on all servers
                 "maint_notifications_config": MaintNotificationsConfig(enabled=False),  # wants protocol 3
-                "retry": Retry(NoBackoff(), 0),
+                "retry": Retry(NoBackoff(), 0),  # ``Connection`` repeats calls
                 "retry_on_error": [],
                 "socket_timeout": timeout,
                 "socket_connect_timeout": timeout,
@@ -207,14 +208,14 @@ class Address:
             "ssl_keyfile": chosen.redis_key_file,
         }
         given = {name: os.fspath(file) for name, file in files.items() if file is not None}
-        return given | {"redis_connect_func": _log_in_and_hear}
+        return given | {"redis_connect_func": _log_in_and_ping}
 
 
-def _log_in_and_hear(connection: AbstractConnection) -> None:
+def _log_in_and_ping(connection: AbstractConnection) -> None:
     """Read one answer, and with it the TLS session tickets: redis-py would take them for an unread reply."""
     connection.on_connect()
     connection.send_command("PING", check_health=False)
-    with contextlib.suppress(ResponseError):
+    with contextlib.suppress(ResponseError):  # a refusal is an answer, too
         connection.read_response()
 
 
@@ -231,15 +232,13 @@ def _login_by_file(file: Path, username: str | None, variable: str) -> dict[str,
 
 
 class _PasswordFile(CredentialProvider):
-    """Read at every connection, so that a mounted secret can rotate."""
-
     def __init__(self, file: Path, username: str | None, variable: str) -> None:
         self._file = file
         self._username = username
         self._variable = variable
 
     def get_credentials(self) -> tuple[str] | tuple[str, str]:
-        try:
+        try:  # for each connection, since a mounted secret may rotate
             password = self._file.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
             why = "it is no text" if isinstance(error, UnicodeDecodeError) else str(error.strerror).lower()

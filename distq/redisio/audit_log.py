@@ -62,10 +62,11 @@ def last_actions(stores: Sequence[QueueStore], offset: int, limit: int) -> Read[
     Each has its ``queue``, and ``at`` in seconds since 1970. Queues that the Redis user may not read are left
     out. Takes two round trips, the second for queues that have more than a few of the newest.
     """
+    # islice takes no larger number
     first, wanted = (max(0, min(place, sys.maxsize)) for place in (offset, offset + limit))
     found = yield from gather(_newest(store, min(wanted, _FIRST_LOOK)) for store in stores)
     newest = nlargest(wanted, (entry[0] for entries in found for entry in entries))
-    busy = [
+    busy = [  # there may be more entries of these among the newest
         place
         for place, entries in enumerate(found)
         if len(entries) == _FIRST_LOOK < wanted and entries[-1][0] >= newest[-1]

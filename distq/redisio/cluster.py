@@ -66,7 +66,7 @@ class SlotMap:
         for place in dict.fromkeys((*self._nodes, *self._seeds)):
             try:
                 ranges = self._ask(place)
-            except redis.AuthenticationError:
+            except redis.AuthenticationError:  # the other nodes get the same login
                 raise
             except (redis.RedisError, OSError) as error:
                 answered = isinstance(error, redis.ResponseError)
@@ -81,15 +81,16 @@ class SlotMap:
             refused=refused,
         )
 
-    def _take(self, told_by: Place, ranges: Sequence[Any]) -> list[Place | None]:
+    def _take(self, reporter: Place, ranges: Sequence[Any]) -> list[Place | None]:
         owners: list[Place | None] = [None] * REDIS_CLUSTER_HASH_SLOTS
         nodes: list[Place] = []
         for first, last, *served_by in ranges:
             places = [((host or b"").decode(), int(port)) for host, port, *_ in served_by]
-            places = [(host if host not in ("", "?") else told_by[0], port) for host, port in places]
+            # a node may not know its own host
+            places = [(host if host not in ("", "?") else reporter[0], port) for host, port in places]
             owners[first : last + 1] = [places[0]] * (last + 1 - first)
             nodes += places
-        self._nodes = tuple(dict.fromkeys((told_by, *nodes)))
+        self._nodes = tuple(dict.fromkeys((reporter, *nodes)))
         self._owners = owners
         return owners
 

@@ -78,6 +78,7 @@ class Commit:
         """Return the inputs of the script. Raises InvalidKey, InvalidPriority, ValueError for too much."""
         items, cached = self.items(), records_of(self.objects, self.dropped)
         self._require_bounds(len(items), cached)
+        # spaces separate them in the stream's record
         if any(text.split() != [text] for text in (self.epoch, self.batch, self.new or "-")):
             raise ValueError(
                 f"epoch {self.epoch!r}, batch {self.batch!r} and position {self.new!r} must be single words"

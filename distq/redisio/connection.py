@@ -161,8 +161,8 @@ class Connection:
         except RedisRefused as error:  # a user without SCRIPT LOAD may still send the source
             if not _is(error, NoScriptError) and not is_denied(error):
                 raise
-        replies = self._repeat(key, [("EVAL", source, *arguments), *then])
-        self._address.runs_by_hash = loadable
+        replies = self._repeat(key, [("EVAL", source, *arguments), *then])  # ``meanwhile`` was called already
+        self._address.runs_by_hash = loadable  # False where EVALSHA is denied; else EVAL has loaded it
         return replies
 
     def call_of(self, source: str, sha: str, arguments: Sequence[Argument]) -> Sequence[Argument]:
@@ -315,7 +315,7 @@ def _ask(
             if not isinstance(error, AskError):
                 raise
             server, asking = servers.redirected(error, server), not isinstance(error, MovedError)
-            if not follow:
+            if not follow:  # ``_together`` sends each command alone then
                 raise
         except BaseException:
             server.pool.break_off(connection)

@@ -22,10 +22,10 @@ _PACKED_AT_ONCE = 128
 """Words."""
 
 _LONGEST_PIECE = 64 * 1024
-"""Bytes, about."""
+"""Bytes, about: the system gives and takes the memory of more page by page, at a cost."""
 
 _LARGE = 16 * 1024
-"""Bytes; more may have to wait until the server has read some of them."""
+"""Bytes; more may have to wait until the server has read some of them: see ``wait_in_python``."""
 
 
 def converse(
@@ -87,7 +87,7 @@ def converse(
 
 
 def _packed(command: Sequence[_Word]) -> list[bytes]:
-    """Return the bytes of a command, packed by hiredis directly: redis-py would check each word before."""
+    # by hiredis directly: redis-py would check each word before
     words = tuple(command)
     if not _NUMBERS.isdisjoint(map(type, words)):
         # give hiredis no numbers: if a signal handler raises while it packs one, the process crashes
@@ -98,10 +98,6 @@ def _packed(command: Sequence[_Word]) -> list[bytes]:
 
 
 def _pieces(words: Sequence[_Word]) -> Iterator[bytes]:
-    """Yield the bytes of a command of many words in pieces of some ten KiB.
-
-    The system gives and takes the memory of longer ones page by page, which costs more than to fill it.
-    """
     piece = b"*%d\r\n" % len(words)
     for first in range(0, len(words), _PACKED_AT_ONCE):
         packed: bytes = pack_command(words[first : first + _PACKED_AT_ONCE])  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ WORD = rb"[a-z0-9-]{1,900}"
 
 _LAST = len(ascii_lowercase) - 1
 _TOGETHER = 1000
-"""How many durations are counted together."""
+"""How many durations are counted together: that costs less than to count each turn's."""
 _COUNT = re.compile(rb"([a-z])(\d{1,16})")
 
 
@@ -29,10 +29,7 @@ class Durations:
 
     def __init__(self, counts: Sequence[int] = (0,) * len(ascii_lowercase)) -> None:
         self._noted: tuple[Sequence[int], list[int]] = counts, []
-        """The counts, and durations that are not counted yet: to count many together costs less.
-
-        It is replaced in one step: a heartbeat reads it while a turn notes durations.
-        """
+        """The counts, and durations that are not counted yet."""
 
     @classmethod
     def parse(cls, word: bytes) -> Self:
@@ -44,7 +41,7 @@ class Durations:
         """Count durations; one below 0, from a clock that was set back, counts as 0."""
         recent = self._noted[1]
         recent += milliseconds
-        if len(recent) >= _TOGETHER:
+        if len(recent) >= _TOGETHER:  # in one step: a heartbeat may read it meanwhile
             self._noted = self._all(), []
 
     def _all(self) -> Sequence[int]:

@@ -18,7 +18,6 @@ class EndedLogins:
         self._connection.execute("SETEX", self._key(login), seconds, "1")
 
     def __contains__(self, login: str) -> bool:
-        """Return whether a login was ended."""
         return bool(self._connection.execute("EXISTS", self._key(login)))
 
     def _key(self, login: str) -> str:

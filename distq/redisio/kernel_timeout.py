@@ -3,12 +3,8 @@
 A Python socket with a timeout asks the kernel twice for each read and each write: first whether it is
 possible, then to do it. Each time the thread releases the interpreter and has to get it back; with eight busy
 threads this costs more than all other parts of a call. A blocking socket asks once, and the kernel ends its
-waits as well. TLS keeps Python's timeout, because OpenSSL would wait on.
-
-After a signal Python asks the kernel again, which then gives the whole time again: under a timer that fires
-every second, a wait would never end. Signals come to the main thread, so that thread keeps Python's timeout.
-Only a process that is stopped and continued again and again, as by a profiler, waits longer for a silent
-server.
+waits as well. Only a process that is stopped and continued again and again, as by a profiler, waits longer
+for a silent server.
 """
 
 import os
@@ -35,9 +31,11 @@ def wait_in_kernel(connection: AbstractConnection) -> None:
     """Let the kernel end the waits on a connected connection after its timeout."""
     sock: object = connection._sock  # noqa: SLF001  # redis-py offers no other way
     seconds = cast("float | None", connection.socket_timeout)
+    # after a signal Python asks the kernel again, which gives the whole time again: under a timer that fires
+    # every second, a wait would never end
     if this_thread.gets_signals or not seconds:
         return
-    if type(sock) is not socket.socket or sock.gettimeout() is None:
+    if type(sock) is not socket.socket or sock.gettimeout() is None:  # with TLS, OpenSSL would wait on
         return
     microseconds = max(1, int(seconds * 1e6))  # 0 is for ever
     timeval = struct.pack("@ll", *divmod(microseconds, 1_000_000))

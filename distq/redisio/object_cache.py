@@ -139,8 +139,8 @@ class ObjectCache:
         A page shows one moment, up to a name: so an object that changes from one term to another is not
         missed.
         """
-        (first, beyond), begins = names, b"["
-        ends = b"\1" if beyond is None else b"\0" + beyond
+        (first, beyond), begins = names, b"["  # inclusive; b"(" is exclusive
+        ends = b"\1" if beyond is None else b"\0" + beyond  # a NUL is before each name
         while True:
             bounds = [(begins + term + b"\0" + first, b"(" + term + ends) for term in terms]
             stream, *ranges = self._store.run(

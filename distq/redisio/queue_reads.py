@@ -35,6 +35,7 @@ _STRUCTURES: Mapping[str, Sequence[str]] = {
 }
 _HASHES = {"arrivals", "cache", "claims", "failures", "known", "streams", "terms", "workers"}
 _LONGEST_NUMBER = 16
+"""Digits of a session's number; Python refuses to read thousands of them."""
 
 
 def structures_of(state: str) -> Sequence[str]:

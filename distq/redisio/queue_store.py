@@ -96,7 +96,7 @@ class QueueStore:
         return reply, seen_by
 
     def _bound(self, script: str, inputs: dict[str, Any]) -> tuple[scripts.Script, list[Argument]]:
-        # a wipe removes the sessions, and the name of the queue
+        # a wipe that removed the name of the queue ended its sessions, too: so each new session checks
         if time.monotonic() >= self._registration.good_until or script == "open":
             self._register()
         loaded = scripts.load(script)

@@ -51,7 +51,7 @@ def decode_due(score: bytes | float) -> tuple[int, int]:
     number = _number(score)
     if not 0 <= number < 2 * _ONE:
         return NO_SCORE
-    milliseconds, rest = divmod(int(number), 2048)
+    milliseconds, rest = divmod(int(number), 2048)  # a priority needs 11 bits
     return max(-_HIGHEST, min(_HIGHEST, 1023 - rest)), milliseconds * 1000
 
 

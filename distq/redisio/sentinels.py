@@ -45,7 +45,7 @@ class Sentinels:
             self._ask_again_at = began + _PERIOD  # other threads need not wait for the answer
             with contextlib.suppress(UnknownPlace):
                 self.primary()
-            took = time.monotonic() - began
+            took = time.monotonic() - began  # Sentinels that are slow take a sixth of the time at most
             self._ask_again_at = time.monotonic() + max(_PERIOD, 5 * took)
         return self._latest
 

@@ -33,9 +33,8 @@ _PARTING = 0.5
 _LONGEST = 86400.0
 """The most seconds of one sleep: poll accepts no infinity."""
 
-_ANSWER_TIME = 0.02
-"""Seconds between tries to end a pop."""
-_TRIES = 50
+_ANSWER_TIME, _TRIES = 0.02, 50
+"""Seconds between tries to end a pop, and how many there are."""
 
 
 @dataclass(slots=True)
@@ -48,10 +47,7 @@ class FollowUp:
 
 
 class Sleeper:
-    """Lets the threads of one handle wait for work: one sleeps on Redis, the others take over from it.
-
-    Its lock is reentrant: the garbage collector may end a loop over ``listen`` within it, and so close this.
-    """
+    """Lets the threads of one handle wait for work: one sleeps on Redis, the others take over from it."""
 
     def __init__(self, connection: Connection, wake_key: str) -> None:
         self._connection = connection
@@ -63,6 +59,7 @@ class Sleeper:
     def begin(self) -> None:
         """Start from nothing; also in the child of a fork: otherwise its pop outlives a killed parent."""
         self._disconnect()
+        # reentrant: the garbage collector may end a loop over ``listen`` within it, and so close this
         self._changed = threading.Condition()
         self._waiting = 0
         self._is_asleep = False
@@ -249,6 +246,7 @@ class _Pipe:
         self._read_end, self._write_end = os.pipe()
         os.set_blocking(self._read_end, False)
         os.set_blocking(self._write_end, False)
+        # not at the exit of the process: a daemon thread may still sleep
         weakref.finalize(self, _close, self._read_end, self._write_end).atexit = False
 
     def write(self) -> None:

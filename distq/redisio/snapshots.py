@@ -21,7 +21,7 @@ class Snapshots:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._by_script = not connection.is_cluster
+        self._by_script = not connection.is_cluster  # the keys of a script have to be on one node
 
     def pipeline(self, commands: Sequence[Sequence[Argument]], *, keep_refusals: bool = False) -> list[Any]:
         """Return the replies; each thousand of them is as of one moment. Raises RedisError.
