@@ -160,7 +160,7 @@ class Address:
         login: dict[str, Any] = {
             "username": chosen.redis_sentinel_username,
             "password": chosen.redis_sentinel_password,
-            "credential_provider": None,
+            "credential_provider": None,  # not that of Redis
         }
         if chosen.redis_sentinel_password_file is not None:
             login = _login_by_file(

@@ -41,7 +41,7 @@ class AuditLog:
 
     def begin(self, fields: Fields) -> str:
         """Write an action before it is done; return the id of its entry. Raises LayoutTooNew."""
-        self._impatient.require_known_layout()
+        self._impatient.require_known_layout()  # only scripts check it themselves
         (written,) = self._impatient.read(_add(fields, AUDIT_ENTRIES))
         return str(written.decode())
 
@@ -105,5 +105,5 @@ def _add(fields: Fields, kept: int) -> Sequence[Argument]:
 
 
 def _seconds(entry_id: str) -> float:
-    """Return when Redis took an entry."""
+    """Return when Redis took an entry, seconds since the epoch."""
     return int(entry_id.partition("-")[0]) / 1000

@@ -283,6 +283,7 @@ class Connection:
             server = None
             try:
                 server = chosen.of(key)
+                # a given server is being checked just now
                 if not servers and server.address.where not in self._address.checked:
                     self._check(server.address)
                 replies = _ask(chosen, server, commands, follow, meanwhile)

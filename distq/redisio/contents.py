@@ -37,7 +37,7 @@ def _of_queue(store: QueueStore) -> Iterator[str]:
     yield from _of_structures(
         store, [*_MAKES_SENSE, *_FOR_PEOPLE, "flows", "arrivals", "flow_items", "meta", "wake", "trace"]
     )
-    if store.read(("TYPE", "streams")) != [b"hash"]:
+    if store.read(("TYPE", "streams")) != [b"hash"]:  # a wrong type is among the findings already
         return
     for stream in run(store.connection, queue_reads.streams(store)):
         yield from _of_structures(StreamKeys(store.connection, store.name, stream), _OF_A_STREAM)

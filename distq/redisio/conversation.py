@@ -77,6 +77,7 @@ def converse(
     if not of_one_key:
         return replies
 
+    # only now that all replies are read: it asks on the same connection
     def ask(*command: _Word) -> Any:
         return without_refusal(converse(connection, [command]))[0]
 

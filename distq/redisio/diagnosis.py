@@ -33,7 +33,7 @@ def explain(error: RedisError, address: Address) -> DistqError:
         return _no_such_database(address, raised)
     if "unknown command" in raised and "SELECT" in raised:  # only a Sentinel has no SELECT
         return ConfigError(a_sentinel(address))
-    if not isinstance(error, RedisUnavailable) or "path" in address.options:
+    if not isinstance(error, RedisUnavailable) or "path" in address.options:  # no TLS at a socket
         return error
     kind = "" if address.url.topology == "standalone" else f"+{address.url.topology}"
     place = shown(address.places[:1])
@@ -66,7 +66,7 @@ def _no_such_database(address: Address, raised: str) -> ConfigError:
 
 def _database_count(address: Address) -> int | None:
     """Return how many databases the server has; None if our user may not read that."""
-    connection = address.connection(_PROBE, database="")
+    connection = address.connection(_PROBE, database="")  # without a SELECT, which would fail again
     try:
         connection.connect()
         connection.send_command("CONFIG", "GET", "databases")

@@ -35,6 +35,7 @@ _MISSING = re.compile("(?i)unknown (?:sub)?command|command not allowed|is not su
 """Answers of a server that lacks a command, as some managed services do."""
 
 _SCRIPT = re.compile(r" script: (?:\w+, )?on @user_script:\d+\.?$")
+"""The end of an error in a script, with its hash and line."""
 
 _NOT_TRUSTED = "certificate not trusted"
 

@@ -70,7 +70,7 @@ def look(store: QueueStore) -> Read[FlowLook]:
             estimated[name] += estimate
             if found is held_back:
                 flows[name].held_back = estimate
-    for name, items in estimated.items():
+    for name, items in estimated.items():  # a sample may have fewer items of a flow than are next
         flows[name].ready = max(flows[name].ready, items)
     for name, items in Counter(map(flow_of, held)).items():
         flows[name].processing = _estimate(items, n_held, len(held))
@@ -80,7 +80,7 @@ def look(store: QueueStore) -> Read[FlowLook]:
 
 
 def together(flows: Iterable[Flow]) -> Flow:
-    """Return some flows as one."""
+    """Return some flows as one, which waits since the earliest of their times."""
     whole = Flow()
     for flow in flows:
         whole.ready += flow.ready

@@ -44,7 +44,7 @@ class Ring:
         return range(max(int(since // seconds), last - self.chunks + 1), last + 1)
 
     def field(self, number: int) -> str:
-        """Return the field of a chunk."""
+        """Return the field of ``history`` that a chunk shares with those of earlier rounds."""
         return f"{self.name} {number % self.chunks}"
 
 

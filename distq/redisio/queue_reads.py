@@ -168,7 +168,12 @@ def _heads_of(store: QueueStore, structure: str) -> Read[dict[int, int]]:
     while unknown:
         # of 1,800 unknown ones 28 a piece remain at most, then 6, then 1, then none
         pieces = [piece for priorities in unknown for piece in _cut(priorities, max(4, 64 // len(unknown)))]
-        replies = yield store.commands(*(_first_from(structure, piece[0]) for piece in pieces))
+        replies = yield store.commands(
+            *(
+                ("ZRANGEBYSCORE", structure, orders_of(piece[0])[0], ORDERS[1], "WITHSCORES", "LIMIT", 0, 1)
+                for piece in pieces
+            )
+        )
         unknown = []
         for piece, head in zip(pieces, replies, strict=True):
             if not head:  # all these items are gone meanwhile
@@ -178,11 +183,6 @@ def _heads_of(store: QueueStore, structure: str) -> Read[dict[int, int]]:
             if priority > piece[-1]:
                 unknown.append(range(priority - 1, piece[-1] - 1, -1))
     return found
-
-
-def _first_from(structure: str, priority: int) -> Command:
-    lowest, _ = orders_of(priority)
-    return "ZRANGEBYSCORE", structure, lowest, ORDERS[1], "WITHSCORES", "LIMIT", 0, 1
 
 
 def _cut(priorities: range, pieces: int) -> list[range]:

@@ -66,6 +66,7 @@ class FailureRecord:
         The claims that crashed follow the reason, ``@fence,fence``; only the scripts use them.
         """
         found = _FAILURE.fullmatch(text)
+        # the scripts count in doubles, which are exact below 2**53
         if found is None or max(int(found[1]), int(found[2])) >= 2**53:
             return cls(0, 0, 0, UNREADABLE, text.decode(errors="backslashreplace"), "", readable=False)
         reason = found[4].decode(errors="backslashreplace").strip("-")
@@ -125,7 +126,7 @@ def parse_fields(text: bytes | str) -> dict[str, Any]:
     """Read the JSON that a process reports about itself; an empty dict if that is unreadable."""
     try:
         fields = json.loads(text)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # another program may have nested it deeply
         return {}
     return fields if isinstance(fields, dict) else {}
 

@@ -78,9 +78,7 @@ def gather(reads: Iterable[Read[T]]) -> Read[list[T]]:
 
 def _go_on(read: Read[T], asked: Sequence[Command], replies: list[Any]) -> Sequence[Command]:
     """Send a read the replies to its commands, or raise the first refusal in it; return its next commands."""
-    refused = None if isinstance(asked, _Shared) else _first_refusal(replies)
-    return read.send(replies) if refused is None else read.throw(refused)
-
-
-def _first_refusal(replies: Sequence[Any]) -> RedisRefused | None:
-    return next((reply for reply in replies if isinstance(reply, RedisRefused)), None)
+    refused = next((reply for reply in replies if isinstance(reply, RedisRefused)), None)
+    if refused is None or isinstance(asked, _Shared):
+        return read.send(replies)
+    return read.throw(refused)

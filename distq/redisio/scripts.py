@@ -103,7 +103,7 @@ def load(name: str) -> Script:
 
 @cache
 def names() -> tuple[str, ...]:
-    """Return the names of all scripts."""
+    """Return the names of the scripts of a queue, without those in folders, such as ``cache/read``."""
     return tuple(sorted(file.stem for file in _FOLDER.glob("*.lua")))
 
 

@@ -72,7 +72,7 @@ class Sentinels:
         raise UnknownPlace(
             f'no Sentinel of {shown(self._places)} knows a primary "{self._service}": '
             + "; ".join(dict.fromkeys(causes)),
-            refused=bool(n_refused) and n_refused == n_answers,
+            refused=bool(n_refused) and n_refused == n_answers,  # else a Sentinel may know it soon
         )
 
     def distrust(self) -> None:

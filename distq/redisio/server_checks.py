@@ -29,7 +29,7 @@ def enforce(execute: Execute, address: Address) -> None:
     try:
         info = _info(execute)
     except RedisRefused as error:
-        if "denied" not in str(error):
+        if "denied" not in str(error):  # a server that hides its settings is used nevertheless
             raise
         _logger.warning("cannot check Redis: %s", error)
         return

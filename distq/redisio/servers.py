@@ -118,5 +118,6 @@ class _Cluster:
         node = self._nodes.get(place)
         if node is None:
             address = self._address.node(place)
+            # in one step: another thread may make it just now
             node = self._nodes.setdefault(place, Server(address, address.pool(self._timeout)))
         return node

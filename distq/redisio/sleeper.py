@@ -143,7 +143,6 @@ class Sleeper:
             self._look_again()
 
     def _look_again(self) -> None:
-        """Let the thread that sleeps look again until when it does."""
         if self._is_asleep and self._pipe is not None:
             self._pipe.write()
 
@@ -216,7 +215,6 @@ class Sleeper:
             behind.reply = blocking.read_response()
 
     def _unblock(self, answer: int) -> None:
-        """Let Redis end the pop."""
         connection = self._connection.with_timeout(_PARTING) if self._ended else self._connection
         for _ in range(_TRIES):  # the pop may arrive after the first UNBLOCK
             connection.execute("CLIENT", "UNBLOCK", self._client_id, near=self._wake_key)

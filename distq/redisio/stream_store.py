@@ -83,7 +83,7 @@ class StreamStore:
         The leader finds that the stream's last batch is not its own, and starts again from here. The cache is
         empty until then.
         """
-        while (record := self.load()) is not None:
+        while (record := self.load()) is not None:  # its leader may commit between this read and the commit
             mark = Commit(
                 new=MARK,
                 clear_cache=True,

@@ -42,7 +42,7 @@ class ClaimDeadline:
             self.period().ends_at = sent_at + self._lasts
 
     def left(self) -> float:
-        """Return how many seconds are left."""
+        """Return how many seconds are left, below 0 once it has passed."""
         return self._period.ends_at - self._clock.monotonic()
 
     def is_over(self) -> bool:

@@ -146,7 +146,7 @@ class ClaimLedger:
         return len(self.held) + self.unread
 
     def spare_fences(self) -> set[int]:
-        """Return the fences of the spare claims."""
+        """Return the fences of the spare claims, unread ones included."""
         unread = self._unread
         fences = {request.fence for request in list(self.spare.values())}
         return fences if unread is None else fences | {unread.fence}

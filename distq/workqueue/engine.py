@@ -166,7 +166,7 @@ class HandleSession(Protocol):
         """Announce that the process is stopping, so that its end counts as no crash of its items."""
 
     def held(self) -> int:
-        """Return how many claims it holds."""
+        """Return how many claims it holds, those that no caller has yet included."""
 
     def is_claiming(self) -> bool:
         """Return whether a turn may still bring a claim."""

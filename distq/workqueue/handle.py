@@ -307,7 +307,7 @@ class QueueHandle(Producer):
         return self.options.claim_duration
 
     def held(self) -> int:
-        """Return how many claims this handle holds."""
+        """Return how many claims this handle holds, those made ahead for ``listen`` included."""
         return self._session.held()
 
     @property

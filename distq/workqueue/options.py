@@ -129,5 +129,5 @@ class QueueOptions:
 
     @property
     def limiter(self) -> RateLimiter:
-        """Return the limiter of failed items."""
+        """Return the limiter of failed items, client-go's if none was given."""
         return _DEFAULT_LIMITER if self.rate_limiter is None else self.rate_limiter

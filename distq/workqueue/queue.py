@@ -60,7 +60,7 @@ class Queue(QueueHandle):
 
     @property
     def connection(self) -> Connection:
-        """Return the connection to Redis."""
+        """Return the connection to Redis; ``bind`` may replace it."""
         return self._connection
 
     def bind(self, connection: Connection) -> None:

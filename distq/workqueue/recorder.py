@@ -59,7 +59,7 @@ class Recorder:
         self._count(ADDS, turn.promoted)
 
     def turned(self, settlements: Sequence[Settlement], turn: Turn) -> None:
-        """Record a turn."""
+        """Record a turn: its settlements, its claims, and the items that it promoted and revived."""
         if settlements:
             self._settled(settlements, turn)
         if turn.requests:

@@ -162,7 +162,7 @@ class RedisSession:
         self.client.worker.stopping = True
 
     def held(self) -> int:
-        """Return how many claims this session holds."""
+        """Return how many claims this session holds, those that no caller has yet included."""
         return len(self.ledger)
 
     def is_claiming(self) -> bool:

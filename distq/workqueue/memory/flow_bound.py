@@ -29,7 +29,7 @@ class FlowBound:
 
     @property
     def in_use(self) -> bool:
-        """Return whether claims count."""
+        """Return whether claims are counted by flow."""
         return self.looked_at is not None
 
     def begin(self, now: int, ended: Sequence[Item], limit: int | None) -> None:
@@ -77,7 +77,7 @@ class FlowBound:
         return others
 
     def claim(self, items: Sequence[Item]) -> None:
-        """Count claims."""
+        """Count claims; an item that was let in counts as claimed from now on."""
         self.claimed.update(items)
         self.let_in.difference_update(items)
 

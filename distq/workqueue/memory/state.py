@@ -29,7 +29,7 @@ _EMPTYING_AT_MOST = 600_000_000
 
 
 class QueueState:
-    """One queue."""
+    """One queue. Each operation gets the time, ``now``: µs by the queue's clock."""
 
     def __init__(self) -> None:
         self.items = Items()
@@ -368,7 +368,6 @@ class QueueState:
 
 
 def _ended(endings: Sequence[Ending], refused: Sequence[int]) -> list[Item]:
-    """Return the items whose claims ended."""
     return [
         ending.item
         for place, ending in enumerate(endings, 1)
