@@ -88,7 +88,7 @@ def converse(
 
 
 def _packed(command: Sequence[_Word]) -> list[bytes]:
-    # by hiredis directly: redis-py would check each word before
+    # packed by hiredis directly: redis-py would check each word before
     words = tuple(command)
     if not _NUMBERS.isdisjoint(map(type, words)):
         # give hiredis no numbers: if a signal handler raises while it packs one, the process crashes

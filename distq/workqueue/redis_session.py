@@ -252,7 +252,7 @@ class RedisSession:
             hand_out = partial(self._hand_out, on_claims, spare)
             spare = max(0, spare - known)  # it does not know of those of a turn in doubt
         missing = want + ahead - spare if claims else 0
-        # no turn is needed where the one in doubt has just claimed for this call, or what there is suffices
+        # no turn is needed if the one in doubt has just claimed for this call, or no entry or claim is left
         is_known = not sent and (wait > 0 if missing > 0 else bool(entries or hand_out or (want and claims)))
         if not is_known and (client.session or sent or not stopped):
             try:
