@@ -240,7 +240,7 @@ class RedisSession:
         With ``on_claims`` the spare ones are its caller's; it wants no fewer for those that it knows of.
         """
         ledger, client = self.ledger, self.client
-        known = len(ledger.spare) + ledger.unread
+        known = len(ledger.spare) + ledger.unread if on_claims is not None else 0
         wait = client.resolve_doubt(0 if self._stopped else want + ahead)
         if ledger.spare:
             ledger.leave_cancelled(self.clock.monotonic())
