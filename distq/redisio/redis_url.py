@@ -47,7 +47,7 @@ class RedisUrl:
         scheme = scheme if re.fullmatch(r"[a-z+]{1,16}", scheme) else ""  # it may be half a password
         if not separator:
             raise ConfigError(f"bad {name}: no scheme. Begin it with redis:// or rediss://.")
-        if scheme not in SCHEMES.replace(",", "").split():
+        if scheme not in re.split(", | or ", SCHEMES):
             raise ConfigError(f'bad {name}: unknown scheme "{scheme}". Use {SCHEMES}.')
         topology = scheme.partition("+")[2] or "standalone"
         try:

@@ -130,12 +130,13 @@ def test_a_server_that_may_evict_work_is_refused(start_server: StartServer) -> N
     raw.close()
 
 
-def test_a_bad_scheme_names_those_that_work() -> None:
+@pytest.mark.parametrize("scheme", ["http", "or"])
+def test_a_bad_scheme_names_those_that_work(scheme: str) -> None:
     """A URL of something else is refused before anything is connected."""
     with pytest.raises(ConfigError) as caught:
-        Connection(settings=Settings(redis_url="http://db")).execute("PING")
+        Connection(settings=Settings(redis_url=f"{scheme}://db")).execute("PING")
     assert str(caught.value) == (
-        'bad DISTQ_REDIS_URL: unknown scheme "http". '
+        f'bad DISTQ_REDIS_URL: unknown scheme "{scheme}". '
         "Use redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster."
     )
 
