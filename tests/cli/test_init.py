@@ -16,7 +16,7 @@ from tests import ROOT
 from tests.cli.conftest import CommandLine
 from tests.support.parts import program
 
-TIMEOUT = 120.0
+TIMEOUT = 300.0
 FILES = ["README.md", "crd.yaml", "crontab.yaml", "crontabs.py", "pyproject.toml", "test_crontabs.py"]
 
 
