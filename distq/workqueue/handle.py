@@ -331,7 +331,7 @@ class QueueHandle(Producer):
         their own, since one step would block Redis for too long. Raises RedisUnavailable while Redis does
         not answer: call again with the same settlements; nothing happens twice.
 
-        With ``on_claims`` a turn that claims many may leave them ``unread``. The next such call gives their
+        With ``on_claims`` a turn that claims many may leave them ``spare``. The next such call gives their
         requests to its ``on_claims``, while Redis makes its turn; ``turn([], 0, on_claims)`` needs no turn.
         """
         require_turn(settlements, want)

@@ -210,8 +210,8 @@ class Turn:
     ``wait`` is how many seconds a consumer that wants more may sleep unless it is woken. ``promoted`` counts
     the items that became pending: delayed ones that are due, items that came back without a delay, and dead
     ones that were revived; ``revived`` counts only the last. ``fence`` is the time of the turn, µs by the
-    server's clock, and the fence of all its claims; 0 if no turn was made. ``unread`` counts the claims
-    that the next call of a worker hands over, instead of ``requests`` of this one.
+    server's clock, and the fence of all its claims; 0 if no turn was made. ``spare`` counts the claims
+    that no caller has yet; the next turn of a worker hands them out.
 
     It is not frozen: each turn would pay a call for each field.
     """
@@ -222,7 +222,7 @@ class Turn:
     promoted: int = 0
     revived: int = 0
     fence: int = 0
-    unread: int = 0
+    spare: int = 0
 
 
 @dataclass(frozen=True, slots=True, init=False)

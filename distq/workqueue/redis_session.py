@@ -69,9 +69,7 @@ class RedisSession:
     def _forget(self) -> None:
         """Hold nothing and have no session."""
         self.ledger = ClaimLedger(
-            self.store.name,
-            on_cancel=self.settings.on_cancel,
-            interrupt=self.interrupt,
+            self.store.name, on_cancel=self.settings.on_cancel, interrupt=self.interrupt
         )
         self.client = TurnClient(
             self.store,

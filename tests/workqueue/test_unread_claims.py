@@ -67,7 +67,7 @@ def queue(turns: Turns) -> Iterator[Queue]:
     queue = Queue("foos", turns)
     queue.add(*KEYS)
     turn = queue.turn([], MANY, turns.got.extend)
-    assert (turn.requests, turn.unread, turns.got) == ([], MANY, [])
+    assert (turn.requests, turn.spare, turns.got) == ([], MANY, [])
     turns.at_turns.clear()
     yield queue
     queue.close()
@@ -86,7 +86,7 @@ def test_the_next_turn_hands_them_out_while_redis_works(queue: Queue, turns: Tur
     queue.add(*(f"next-{number:02}" for number in range(MANY)))
     turn = queue.turn([], MANY, turns.got.extend)
     assert (turns.at_turns, _keys(turns.got)) == ([MANY], KEYS)
-    assert (turn.requests, turn.unread) == ([], MANY)
+    assert (turn.requests, turn.spare) == ([], MANY)
     settlements = [Settlement(request, Success()) for request in turns.got]
     ended = queue.turn(settlements, 0, turns.got.extend)
     assert {each.kind for each in ended.dispositions} == {"ended"}
@@ -96,7 +96,7 @@ def test_the_next_turn_hands_them_out_while_redis_works(queue: Queue, turns: Tur
 def test_a_worker_that_makes_no_turn_gets_them_without_redis(queue: Queue, turns: Turns) -> None:
     """They are claimed already."""
     turn = queue.turn([], 0, turns.got.extend)
-    assert (_keys(turns.got), turns.at_turns, turn.unread) == (KEYS, [], 0)
+    assert (_keys(turns.got), turns.at_turns, turn.spare) == (KEYS, [], 0)
 
 
 def test_few_are_returned_at_once(turns: Turns) -> None:
@@ -104,7 +104,7 @@ def test_few_are_returned_at_once(turns: Turns) -> None:
     queue = Queue("foos", turns)
     queue.add(*KEYS[:FEW])
     turn = queue.turn([], MANY, turns.got.extend)
-    assert (_keys(turn.requests), turn.unread, turns.got) == (KEYS[:FEW], 0, [])
+    assert (_keys(turn.requests), turn.spare, turns.got) == (KEYS[:FEW], 0, [])
 
 
 def test_any_other_call_gets_them_too(queue: Queue, turns: Turns) -> None:
@@ -281,7 +281,7 @@ def test_a_worker_learns_that_they_are_left_where_another_call_travelled_along(
     queue: Queue, turns: Turns
 ) -> None:
     """Else it would sleep while it holds them."""
-    assert _travels_along(queue, turns, 0).unread == MANY
+    assert _travels_along(queue, turns, 0).spare == MANY
     queue.turn([], MANY, turns.got.extend)
     assert _keys(turns.got) == KEYS
 
@@ -308,7 +308,7 @@ def test_claims_of_a_turn_in_doubt_are_among_those_that_its_worker_wants(
     with pytest.raises(RedisUnavailable):
         queue.turn([], MANY, turns.got.extend)
     turn = queue.turn([], MANY, turns.got.extend)
-    assert (_keys(turns.got), len(turn.requests), turn.unread) == (KEYS, 0, 0)
+    assert (_keys(turns.got), len(turn.requests), turn.spare) == (KEYS, 0, 0)
     assert _claims(connection) == MANY
     queue.close()
 

@@ -100,7 +100,7 @@ class Dispatcher:
         )
         self._finished: deque[Settlement] = deque()
         self._in_hand = 0
-        self._unread = 0
+        self._spare = 0
         """How many claims the last turn left to the next one, which hands them out while Redis works."""
         # items claimed ahead count for the fleet
         is_limited = self._fleet_concurrency is not None or per_flow is not None
@@ -132,7 +132,7 @@ class Dispatcher:
     @property
     def in_progress(self) -> int:
         """Return how many claimed requests have not been settled."""
-        return self._in_hand + self._unread + self._turns.settling
+        return self._in_hand + self._spare + self._turns.settling
 
     @property
     def has_claimed(self) -> bool:
@@ -263,20 +263,20 @@ class Dispatcher:
         settlements = self._collect() if self._finished else []
         if self._in_hand and self._pace.is_stale(self._executor.pending()):
             self._settle(self._cancel_pending())
-        in_hand = self._in_hand + self._unread
+        in_hand = self._in_hand + self._spare
         want = self._pace.want(self._executor.slots(), in_hand, settles=bool(settlements))
         wait = None
         if settlements or want:
-            turn = self._turns.make(settlements, want, self._enqueue)
-            self._unread = turn.unread
+            turn = self._turns.make(settlements, want, self._enqueue_spare)
+            self._spare = turn.spare
             if self._stopping.is_set():
                 self._settle(_releases(turn.requests))
                 return None
-            wait = turn.wait if len(turn.requests) + turn.unread < want else None
+            wait = turn.wait if len(turn.requests) + turn.spare < want else None
             if own := self._submit(turn.requests, wait):
                 return own
         if self._executor.pending() or not self._finished:
-            self._take_unread(self._enqueue)
+            self._take_spare(self._enqueue_spare)
         # else all handlers have ended, so the next turn is due, and Redis works while these are read
         if not self._in_hand and self._executor.slots() == 0:
             slots = counted(self._concurrency, "slot")
@@ -289,7 +289,7 @@ class Dispatcher:
     def _wait(self, wait: float | None) -> None:
         """Sleep until there is something to do; ``wait`` is the queue's if it had less than wanted."""
         overdue = self._executor.check_overdue() if self._in_hand else math.inf
-        if self._unread:
+        if self._spare:
             return
         pending = self._executor.pending()
         self._enough = self._pace.ahead // 2 if wait is None else 0
@@ -353,10 +353,14 @@ class Dispatcher:
         self._count(requests)
         self._executor.submit(requests)
 
-    def _take_unread(self, on_claims: OnClaims) -> None:
+    def _enqueue_spare(self, requests: Sequence[Request]) -> None:
+        self._spare = 0  # the turn may still wait for Redis, and they are in hand now
+        self._enqueue(requests)
+
+    def _take_spare(self, on_claims: OnClaims) -> None:
         """Take the claims that the last turn left to the next one, without a turn."""
-        if self._unread:
-            self._unread = self._turns.make([], 0, on_claims).unread
+        if self._spare:
+            self._spare = self._turns.make([], 0, on_claims).spare
 
     def _count(self, requests: Sequence[Request]) -> None:
         self._in_hand += len(requests)
@@ -378,7 +382,7 @@ class Dispatcher:
         self._pace.forget_submissions()
         pending = self._executor.cancel_pending()
         self._in_hand -= len(pending)
-        self._take_unread(pending.extend)
+        self._take_spare(pending.extend)
         return _releases(pending)
 
     def _settle(self, settlements: Sequence[Settlement]) -> None:

@@ -53,7 +53,7 @@ class WorkerSpans:
         except RedisError as error:
             self._turned(since, settlements, 0, failure_of(error, str(error)))
             raise
-        claimed = len(turn.requests) + turn.unread
+        claimed = len(turn.requests) + turn.spare
         if settlements or claimed:
             self._turned(since, settlements, claimed, None)
         return turn
