@@ -46,7 +46,7 @@ def validate_timeout(timeout: Duration | None) -> float | None:
     return timeout
 
 
-def require_turn(settlements: Sequence[Settlement], want: int) -> None:
+def require_turn(settlements: Sequence[Settlement], want: int, most: int = TURN_LIMIT) -> None:
     """Raise ConfigError for an argument of a wrong type, ValueError for more than a turn can carry."""
     # a turn without entries checks no types: an idle worker makes many
     for settlement in settlements if settlements and _has_odd(settlements) else ():
@@ -58,7 +58,7 @@ def require_turn(settlements: Sequence[Settlement], want: int) -> None:
             raise ConfigError(f"bad outcome {settlement.outcome!r:.80}. Give an Outcome, such as Success().")
     if not (is_whole(want) and want >= 0):
         raise ConfigError(f"bad want {want!r:.80}. Give a whole number, 0 or more.")
-    if len(settlements) > TURN_LIMIT or want > TURN_LIMIT:
+    if len(settlements) > TURN_LIMIT or want > most:
         raise ValueError(
             f"a turn of {len(settlements)} settlements and {want} claims: at most {TURN_LIMIT} each way"
         )

@@ -116,8 +116,7 @@ class CallCombiner:
         for call in calls:
             own = list(islice(requests, call.want))
             results = list(islice(dispositions, len(call.entries)))
-            left = turn.spare if call.on_claims is not None else 0
-            call.turn = Turn(own, results, turn.wait, promoted, revived, turn.fence, left)
+            call.turn = Turn(own, results, turn.wait, promoted, revived, turn.fence, turn.spare)
             promoted = revived = 0
 
     def _with_others(self, own: PendingCall) -> list[PendingCall]:

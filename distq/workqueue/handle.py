@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from distq.clock import Clock
 from distq.errors import Empty, RedisUnavailable, ShutDown, Unanswered, short_tracebacks
 from distq.redisio.keys import validate_key
+from distq.redisio.limits import TURN_LIMIT
 from distq.seconds import Duration
 from distq.spans import SpanProvider
 from distq.wording import duration
@@ -331,10 +332,11 @@ class QueueHandle(Producer):
         their own, since one step would block Redis for too long. Raises RedisUnavailable while Redis does
         not answer: call again with the same settlements; nothing happens twice.
 
-        With ``on_claims`` a turn that claims many may leave them ``spare``. The next such call gives their
-        requests to its ``on_claims``, while Redis makes its turn; ``turn([], 0, on_claims)`` needs no turn.
+        With ``on_claims`` a turn that claims many may leave them ``spare``. The next turn gives these to its
+        ``on_claims`` while Redis works, though it may fail then, or returns them if it needs no Redis. So its
+        ``want`` counts them.
         """
-        require_turn(settlements, want)
+        require_turn(settlements, want, TURN_LIMIT if on_claims is None else 2 * TURN_LIMIT)
         self._unanswered.entry = None
         turn = run_apart(
             self._turn,

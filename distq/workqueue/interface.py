@@ -211,7 +211,7 @@ class Turn:
     the items that became pending: delayed ones that are due, items that came back without a delay, and dead
     ones that were revived; ``revived`` counts only the last. ``fence`` is the time of the turn, µs by the
     server's clock, and the fence of all its claims; 0 if no turn was made. ``spare`` counts the claims
-    that no caller has yet; the next turn of a worker hands them out.
+    that no caller has yet; the next turn hands them out.
 
     It is not frozen: each turn would pay a call for each field.
     """

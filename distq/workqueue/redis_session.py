@@ -18,6 +18,7 @@ from functools import partial
 from distq.errors import DistqError, RedisError, RedisUnavailable
 from distq.forks import begin_after_fork
 from distq.instances import Instances
+from distq.redisio.limits import TURN_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.sleeper import FollowUp, Sleeper
 from distq.wording import counted, duration
@@ -235,50 +236,52 @@ class RedisSession:
     ) -> Turn:
         """Settle the entries, and claim the items that are wanted beyond the spare ones.
 
-        With ``on_claims`` the spare ones are its caller's; it wants no fewer for those that it knows of.
+        ``on_claims`` receives the spare ones if Redis is asked for a turn, while it makes that.
         """
         ledger, client = self.ledger, self.client
-        known = len(ledger.spare) + ledger.unread if on_claims is not None else 0
+        stopped = self._stopped  # before: a stop in its midst leaves the claims to this caller
+        wait = self._ask(entries, want, ahead, on_claims)
+        if ledger.unreadable:
+            client.end_unreadable()
+        # the deadline again: the reply may have come after a freeze, and other workers may have its claims
+        requests = [] if not want or stopped or client.deadline.is_over() else ledger.take(want)
+        dispositions = self._dispositions.take(entries)
+        counts = ledger.promoted, ledger.revived, client.fence, len(ledger.spare) + ledger.unread
+        ledger.promoted = ledger.revived = 0
+        return Turn(requests, dispositions, wait, *counts)
+
+    def _ask(self, entries: Sequence[Entry], want: int, ahead: int, on_claims: OnClaims | None) -> float:
+        """Make a turn if one is needed; return how many seconds a consumer may sleep."""
+        ledger, client = self.ledger, self.client
         wait = client.resolve_doubt(0 if self._stopped else want + ahead)
         if ledger.spare:
             ledger.leave_cancelled(self.clock.monotonic())
         sent = ledger.sendable(entries, self._dispositions) if entries else entries
         stopped, too_late = self._stopped, bool(client.session) and client.deadline.is_over()
         claims = not stopped and not too_late and ledger.may_claim(sent)
-        spare, hand_out = len(ledger.spare) + ledger.unread, None
-        if on_claims is not None and claims and spare and (known or ledger.unread or not want):
-            hand_out = partial(self._hand_out, on_claims, spare)
-            spare = max(0, spare - known)  # it does not know of those of a turn in doubt
+        spare = len(ledger.spare) + ledger.unread
         missing = want + ahead - spare if claims else 0
         # no turn is needed if the one in doubt has just claimed for this call, or no entry or claim is left
-        is_known = not sent and (wait > 0 if missing > 0 else bool(entries or hand_out or (want and claims)))
+        is_known = not sent and (wait > 0 if missing > 0 else bool(entries or (want and claims)))
         if not is_known and (client.session or sent or not stopped):
+            hand_out = None
+            if on_claims is not None and claims:
+                missing = min(missing, TURN_LIMIT)  # spare ones that its caller knew of may be lost
+                hand_out = partial(self._hand_out, on_claims) if spare else None
             try:
                 wait = client.send(sent, missing if missing > 0 else 0, hand_out)
             except RedisError:
                 if hand_out is not None:  # perhaps nothing was sent; these claims are as good as before
                     hand_out()
                 raise
-        elif hand_out is not None:
-            hand_out()
-        if ledger.unread and on_claims is None:  # no worker may come back for them
+        if ledger.unread and (on_claims is None or is_known):  # else the next turn hands them out
             ledger.read()
-        if ledger.unreadable:
-            client.end_unreadable()
-        if ledger.draining or too_late:
-            wait = _RESTING_WAIT
-        # the deadline again: the reply may have come after a freeze, and other workers may have its claims
-        requests = [] if not want or stopped or client.deadline.is_over() else ledger.take(want)
-        dispositions = self._dispositions.take(entries)
-        left = len(ledger.spare) + ledger.unread
-        turn = Turn(requests, dispositions, wait, ledger.promoted, ledger.revived, client.fence, left)
-        ledger.promoted = ledger.revived = 0
-        return turn
+        return _RESTING_WAIT if ledger.draining or too_late else wait
 
-    def _hand_out(self, on_claims: OnClaims, spare: int) -> None:
-        """Give the claims of the turn before to their caller."""
+    def _hand_out(self, on_claims: OnClaims) -> None:
+        """Give the spare claims to their caller."""
         self.ledger.read()
-        if requests := self.ledger.take(spare):
+        if requests := self.ledger.take(len(self.ledger.spare)):
             on_claims(requests)
 
     # The end

@@ -13,6 +13,7 @@ from typing import Any
 from distq.errors import RedisError
 from distq.redisio.conversation import Meanwhile
 from distq.redisio.keys import LAYOUT, bytes_of, shown, text_of
+from distq.redisio.limits import TURN_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.records import ClaimRecord
 from distq.redisio.sleeper import FollowUp
@@ -299,7 +300,7 @@ class TurnClient:
             reply = self._take(doubted, follow_up.reply)
         else:
             if follow_up is not None:  # from now on it is this caller's, and has no latest time
-                doubted.inputs["want"] = str(0 if self.deadline.is_over() else want)
+                doubted.inputs["want"] = str(0 if self.deadline.is_over() else min(want, TURN_LIMIT))
             reply = self._run(doubted)
         if reply is None and not self.session:
             self._leave_unknown(doubted)

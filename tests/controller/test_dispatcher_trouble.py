@@ -13,7 +13,8 @@ import pytest
 from distq.controller.controller import Controller
 from distq.controller.worker import executors
 from distq.controller.worker.dispatcher import Dispatcher
-from distq.errors import ConfigError, LayoutTooNew, RetryAfter
+from distq.controller.worker.patient_turns import PatientTurns
+from distq.errors import ConfigError, LayoutTooNew, RedisUnavailable, RetryAfter
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -171,6 +172,36 @@ def test_a_worker_whose_last_handlers_lost_their_claims_goes_on(connection: Conn
     queue.add("slow", "quick")
     with running(Controller(queue, reconcile, concurrency=2)) as dispatcher:
         eventually(lambda: {*fresh} <= {*done})
+
+
+def test_a_turn_that_failed_wants_no_more_than_before(connection: Connection) -> None:
+    """What it has handed out is not wanted again; its worker has no slots for more."""
+    wanted, got = list[int](), list[Request]()
+
+    class FailingQueue(Queue):
+        def turn(
+            self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None
+        ) -> Turn:
+            wanted.append(want)
+            turn = super().turn(settlements, want, on_claims)
+            if len(wanted) == 2:
+                raise RedisUnavailable("the reply was lost")
+            return turn
+
+    queue = FailingQueue("foos", connection)
+    queue.add(*map(str, range(3 * FEW)))
+    turns = PatientTurns(
+        "foos",
+        queue,
+        stopping=threading.Event(),
+        recorder=None,
+        on_claims=got.extend,
+        on_settled=lambda *_: None,
+    )
+    assert turns.make([], FEW + 1).spare == FEW + 1
+    turns.make([], 2)
+    assert (wanted, len(got)) == ([FEW + 1, FEW + 3, 2], FEW + 1)
+    queue.close()
 
 
 def test_an_outage_of_redis_is_waited_out_and_said_once(

@@ -84,19 +84,19 @@ def _keys(requests: Sequence[Request]) -> list[str]:
 def test_the_next_turn_hands_them_out_while_redis_works(queue: Queue, turns: Turns) -> None:
     """In their order, and settled as any other; what that turn claims is left to the one after."""
     queue.add(*(f"next-{number:02}" for number in range(MANY)))
-    turn = queue.turn([], MANY, turns.got.extend)
+    turn = queue.turn([], 2 * MANY, turns.got.extend)
     assert (turns.at_turns, _keys(turns.got)) == ([MANY], KEYS)
     assert (turn.requests, turn.spare) == ([], MANY)
     settlements = [Settlement(request, Success()) for request in turns.got]
-    ended = queue.turn(settlements, 0, turns.got.extend)
+    ended = queue.turn(settlements, MANY, turns.got.extend)
     assert {each.kind for each in ended.dispositions} == {"ended"}
     assert len(turns.got) == 2 * MANY
 
 
 def test_a_worker_that_makes_no_turn_gets_them_without_redis(queue: Queue, turns: Turns) -> None:
     """They are claimed already."""
-    turn = queue.turn([], 0, turns.got.extend)
-    assert (_keys(turns.got), turns.at_turns, turn.spare) == (KEYS, [], 0)
+    turn = queue.turn([], MANY, turns.got.extend)
+    assert (_keys(turn.requests), turns.at_turns, turn.spare) == (KEYS, [], 0)
 
 
 def test_few_are_returned_at_once(turns: Turns) -> None:
@@ -117,7 +117,7 @@ def test_any_other_call_gets_them_too(queue: Queue, turns: Turns) -> None:
 def test_a_worker_gets_what_another_call_left(queue: Queue, turns: Turns) -> None:
     """The other one has read all of them."""
     queue.get(0)
-    queue.turn([], 0, turns.got.extend)
+    turns.got.extend(queue.turn([], MANY).requests)
     assert _keys(turns.got) == KEYS[1:]
 
 
@@ -154,9 +154,9 @@ def test_the_heartbeat_gives_back_what_a_worker_does_not_fetch(queue: Queue, con
 
 def test_a_comparison_with_redis_keeps_them(queue: Queue, turns: Turns, connection: Connection) -> None:
     """It gives back claims that no caller has, and cancels none that are in order."""
-    queue.turn([], 0, turns.got.extend)
+    turns.got.extend(queue.turn([], MANY).requests)
     queue.add(*(f"next-{number:02}" for number in range(MANY)))
-    queue.turn([], MANY, turns.got.extend)
+    assert queue.turn([], MANY, turns.got.extend).spare == MANY
     assert queue._session.recount()
     assert (_claims(connection), queue.held()) == (MANY, MANY)
     assert not any(request.cancelled.is_set() for request in turns.got)
@@ -165,7 +165,8 @@ def test_a_comparison_with_redis_keeps_them(queue: Queue, turns: Turns, connecti
 def test_none_runs_once_its_session_is_lost(queue: Queue, turns: Turns, connection: Connection) -> None:
     """Those handed out in the turn that finds out are cancelled."""
     connection.execute("FLUSHALL")
-    queue.turn([], MANY, turns.got.extend)
+    queue.turn([], MANY + 1, turns.got.extend)
+    assert _keys(turns.got) == KEYS
     assert all(request.cancelled.is_set() for request in turns.got)
     assert queue.held() == 0
 
@@ -176,8 +177,9 @@ def test_none_is_handed_out_once_another_call_found_its_session_lost(
     """They ended with the session."""
     connection.execute("FLUSHALL")
     queue.add_rate_limited("failing")
-    queue.turn([], 0, turns.got.extend)
-    assert (turns.got, queue.held()) == ([], 0)
+    turn = queue.turn([], MANY, turns.got.extend)
+    assert turns.got == []
+    assert {*_keys(turn.requests)} <= {"failing"}
 
 
 def test_those_that_a_restored_redis_still_has_are_handed_out(
@@ -189,7 +191,7 @@ def test_those_that_a_restored_redis_still_has_are_handed_out(
     queue.add_rate_limited("failing")
     connection.execute("HSET", *last_turn, before)
     queue.add_rate_limited("failing")
-    queue.turn([], 0, turns.got.extend)
+    turns.got.extend(queue.turn([], MANY).requests)
     assert _keys(turns.got) == KEYS
     assert _claims(connection) == MANY
     assert not any(request.cancelled.is_set() for request in turns.got)
@@ -218,9 +220,9 @@ def test_a_lost_reply_changes_nothing_about_them(queue: Queue, turns: Turns) -> 
     queue.add(*(f"next-{number:02}" for number in range(MANY)))
     turns.loses = True
     with pytest.raises(RedisUnavailable):
-        queue.turn([], MANY, turns.got.extend)
+        queue.turn([], 2 * MANY, turns.got.extend)
     assert _keys(turns.got) == KEYS
-    queue.turn([], 0, turns.got.extend)
+    turns.got.extend(queue.turn([], MANY).requests)
     assert len({*_keys(turns.got)}) == len(turns.got) == 2 * MANY
 
 
@@ -230,7 +232,7 @@ def test_an_item_that_cannot_be_read_is_dead(turns: Turns, connection: Connectio
     queue.add(*KEYS)
     connection.execute("ZADD", queue_key("foos", "ready"), 1, b"\xff")
     queue.turn([], MANY + 1, turns.got.extend)
-    queue.turn([], 0, turns.got.extend)
+    turns.got.extend(queue.turn([], MANY).requests)
     assert _keys(turns.got) == KEYS
     assert Inspector(connection).queues("foos")[0].dead == 1
     queue.close()
@@ -246,7 +248,7 @@ def test_an_item_that_cannot_be_read_is_given_back_where_redis_does_not_answer(
     queue.turn([], MANY + 1, turns.got.extend)
     turns.loses = True
     with pytest.raises(RedisUnavailable):
-        queue.turn([], MANY, turns.got.extend)
+        queue.turn([], MANY + 2, turns.got.extend)
     assert queue._session.recount()
     assert _claims(connection) == MANY
     queue.turn([], 0)
@@ -273,7 +275,7 @@ def _travels_along(queue: Queue, turns: Turns, want: int) -> Turn:
 def test_they_are_shared_with_a_call_that_travels_along(queue: Queue, turns: Turns) -> None:
     """Then the turn returns them as any other does."""
     turns.got.extend(_travels_along(queue, turns, MANY).requests)
-    queue.turn([], 0, turns.got.extend)
+    turns.got.extend(queue.turn([], MANY).requests)
     assert _keys(turns.got) == KEYS
 
 
@@ -282,8 +284,7 @@ def test_a_worker_learns_that_they_are_left_where_another_call_travelled_along(
 ) -> None:
     """Else it would sleep while it holds them."""
     assert _travels_along(queue, turns, 0).spare == MANY
-    queue.turn([], MANY, turns.got.extend)
-    assert _keys(turns.got) == KEYS
+    assert _keys(queue.turn([], MANY).requests) == KEYS
 
 
 def test_their_waits_are_measured_once(turns: Turns) -> None:
@@ -292,7 +293,7 @@ def test_their_waits_are_measured_once(turns: Turns) -> None:
     queue = Queue("foos", turns, metrics=metrics)
     queue.add(*KEYS)
     queue.turn([], MANY, turns.got.extend)
-    queue.turn([], 0, turns.got.extend)
+    turns.got.extend(queue.turn([], MANY).requests)
     assert len(metrics.observed[QUEUE_DURATION, ("foos", "foos")]) == MANY
     queue.close()
 
@@ -308,7 +309,7 @@ def test_claims_of_a_turn_in_doubt_are_among_those_that_its_worker_wants(
     with pytest.raises(RedisUnavailable):
         queue.turn([], MANY, turns.got.extend)
     turn = queue.turn([], MANY, turns.got.extend)
-    assert (_keys(turns.got), len(turn.requests), turn.spare) == (KEYS, 0, 0)
+    assert (turns.got, _keys(turn.requests), turn.spare) == ([], KEYS, 0)
     assert _claims(connection) == MANY
     queue.close()
 
@@ -337,5 +338,5 @@ def test_they_are_handed_out_though_redis_cannot_be_reached(
 
     monkeypatch.setattr(turns, "evaluate", refuse)
     with pytest.raises(RedisUnavailable):
-        queue.turn([], MANY, turns.got.extend)
+        queue.turn([], MANY + 1, turns.got.extend)
     assert _keys(turns.got) == KEYS

@@ -29,7 +29,6 @@ from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sampl
 from distq.redisio.limits import TURN_LIMIT
 from distq.spans import SpanProvider
 from distq.wording import counted, duration
-from distq.workqueue.engine import OnClaims
 from distq.workqueue.interface import Release, Request, Settlement
 
 CANCEL_TIME = 1.0
@@ -100,8 +99,6 @@ class Dispatcher:
         )
         self._finished: deque[Settlement] = deque()
         self._in_hand = 0
-        self._spare = 0
-        """How many claims the last turn left to the next one, which hands them out while Redis works."""
         # items claimed ahead count for the fleet
         is_limited = self._fleet_concurrency is not None or per_flow is not None
         self._pace = ClaimPace(self._concurrency, claims_ahead=not is_limited)
@@ -119,6 +116,7 @@ class Dispatcher:
             stopping=self._stopping,
             recorder=self._recorder,
             spans=worker_spans,
+            on_claims=self._enqueue,
             on_settled=on_settled,
         )
         self._all_settled = self._gave_up = False
@@ -132,7 +130,7 @@ class Dispatcher:
     @property
     def in_progress(self) -> int:
         """Return how many claimed requests have not been settled."""
-        return self._in_hand + self._spare + self._turns.settling
+        return self._in_hand + self._turns.spare + self._turns.settling
 
     @property
     def has_claimed(self) -> bool:
@@ -263,12 +261,11 @@ class Dispatcher:
         settlements = self._collect() if self._finished else []
         if self._in_hand and self._pace.is_stale(self._executor.pending()):
             self._settle(self._cancel_pending())
-        in_hand = self._in_hand + self._spare
+        in_hand = self._in_hand + self._turns.spare
         want = self._pace.want(self._executor.slots(), in_hand, settles=bool(settlements))
         wait = None
         if settlements or want:
-            turn = self._turns.make(settlements, want, self._enqueue_spare)
-            self._spare = turn.spare
+            turn = self._turns.make(settlements, want)
             if self._stopping.is_set():
                 self._settle(_releases(turn.requests))
                 return None
@@ -276,7 +273,7 @@ class Dispatcher:
             if own := self._submit(turn.requests, wait):
                 return own
         if self._executor.pending() or not self._finished:
-            self._take_spare(self._enqueue_spare)
+            self._enqueue(self._turns.take_spare())
         # else all handlers have ended, so the next turn is due, and Redis works while these are read
         if not self._in_hand and self._executor.slots() == 0:
             slots = counted(self._concurrency, "slot")
@@ -289,7 +286,7 @@ class Dispatcher:
     def _wait(self, wait: float | None) -> None:
         """Sleep until there is something to do; ``wait`` is the queue's if it had less than wanted."""
         overdue = self._executor.check_overdue() if self._in_hand else math.inf
-        if self._spare:
+        if self._turns.spare:
             return
         pending = self._executor.pending()
         self._enough = self._pace.ahead // 2 if wait is None else 0
@@ -350,17 +347,9 @@ class Dispatcher:
         return own
 
     def _enqueue(self, requests: Sequence[Request]) -> None:
-        self._count(requests)
-        self._executor.submit(requests)
-
-    def _enqueue_spare(self, requests: Sequence[Request]) -> None:
-        self._spare = 0  # the turn may still wait for Redis, and they are in hand now
-        self._enqueue(requests)
-
-    def _take_spare(self, on_claims: OnClaims) -> None:
-        """Take the claims that the last turn left to the next one, without a turn."""
-        if self._spare:
-            self._spare = self._turns.make([], 0, on_claims).spare
+        if requests:
+            self._count(requests)
+            self._executor.submit(requests)
 
     def _count(self, requests: Sequence[Request]) -> None:
         self._in_hand += len(requests)
@@ -382,8 +371,7 @@ class Dispatcher:
         self._pace.forget_submissions()
         pending = self._executor.cancel_pending()
         self._in_hand -= len(pending)
-        self._take_spare(pending.extend)
-        return _releases(pending)
+        return _releases([*pending, *self._turns.take_spare()])
 
     def _settle(self, settlements: Sequence[Settlement]) -> None:
         """Settle any number of claims without taking new ones."""

@@ -14,7 +14,7 @@ from distq.errors import LayoutTooNew, RedisError
 from distq.wording import duration
 from distq.workqueue.engine import OnClaims
 from distq.workqueue.handle import QueueHandle
-from distq.workqueue.interface import Settlement, Success, Turn, all_ended
+from distq.workqueue.interface import Request, Settlement, Success, Turn, all_ended
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds between turns, before jitter, while Redis gives no useful answer."""
@@ -25,6 +25,7 @@ _logger = logging.getLogger("distq")
 class PatientTurns:
     """Makes the turns of one queue, until a deadline once it is ``stopping``.
 
+    ``on_claims`` receives the claims that a turn left ``spare``, while Redis makes the next one.
     ``on_settled`` receives each settlement that is no success.
     """
 
@@ -36,6 +37,7 @@ class PatientTurns:
         stopping: threading.Event,
         recorder: ReconcileRecorder | None,
         spans: WorkerSpans | None = None,
+        on_claims: OnClaims,
         on_settled: Callable[[str, Settlement], None],
     ) -> None:
         self._name = name
@@ -43,24 +45,28 @@ class PatientTurns:
         self._stopping = stopping
         self._recorder = recorder
         self._spans = spans
+        self._on_claims = on_claims
         self._on_settled = on_settled
         self.deadline = math.inf
         """The monotonic time after which an outage raises RedisError."""
         self.settling = 0
         """How many settlements are on their way."""
+        self.spare = 0
+        """How many claims the last turn left to the next one."""
         self.tried_at = -math.inf
         """The monotonic time at which Redis was asked last: an outage is no stall."""
 
-    def make(self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None) -> Turn:
-        """Make one turn; see ``QueueHandle.turn``.
+    def make(self, settlements: Sequence[Settlement], want: int) -> Turn:
+        """Settle claims and take up to ``want`` new ones; see ``QueueHandle.turn``.
 
-        Raises RedisError once the deadline is over, LayoutTooNew at once.
+        A turn that wants none hands out none. Raises RedisError once the deadline is over, LayoutTooNew at
+        once.
         """
         self.settling = len(settlements)
         if self._spans is None:
-            turn = self._wait_out(settlements, want, on_claims)
+            turn = self._wait_out(settlements, want)
         else:
-            turn = self._spans.turn(lambda: self._wait_out(settlements, want, on_claims), settlements)
+            turn = self._spans.turn(lambda: self._wait_out(settlements, want), settlements)
         self.settling = 0
         if not settlements:
             return turn
@@ -73,12 +79,22 @@ class PatientTurns:
                 self._on_settled(self._name, settlement)
         return turn
 
-    def _wait_out(self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None) -> Turn:
+    def take_spare(self) -> Sequence[Request]:
+        """Take the claims that the last turn left; while they are held that needs no turn."""
+        return self._wait_out([], 0).requests if self.spare else ()
+
+    def _hand_out(self, requests: Sequence[Request]) -> None:
+        self.spare = 0  # at once: the turn may still fail, and be made again
+        self._on_claims(requests)
+
+    def _wait_out(self, settlements: Sequence[Settlement], want: int) -> Turn:
         away_since, pause = None, FIRST_PAUSE
+        on_claims = self._hand_out if want else None
         while True:
             self.tried_at = time.monotonic()
             try:
-                turn = self._queue.turn(settlements, want, on_claims)
+                spare = self.spare if want or not settlements else 0
+                turn = self._queue.turn(settlements, want + spare, on_claims)
                 break
             except LayoutTooNew:
                 raise
@@ -97,6 +113,7 @@ class PatientTurns:
         if away_since is not None:
             away = duration(time.monotonic() - away_since)
             _logger.warning("%s: Redis answers again after %s", self._name, away)
+        self.spare = turn.spare
         return turn
 
     def _pause(self, seconds: float) -> None:
