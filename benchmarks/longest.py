@@ -124,9 +124,9 @@ class _Calls:
     def _people(self) -> None:
         some = self._some(REPAIR_LIMIT)
         self.store.run("add_after", priority=0, max_length="", items=some, delay=60 * SECOND)
-        self._time("park of 500", "park", why="by hand", items=some)
-        self._time("requeue of 500", "requeue", state="", items=some)
-        self._time("delete of 500", "delete", state="", items=some)
+        self._time(f"park of {REPAIR_LIMIT}", "park", why="by hand", items=some)
+        self._time(f"requeue of {REPAIR_LIMIT}", "requeue", state="", items=some)
+        self._time(f"delete of {REPAIR_LIMIT}", "delete", state="", items=some)
         self._time("forget of 1,000", "forget", items=self._some(1000))
 
     def _some(self, items: int) -> list[str]:

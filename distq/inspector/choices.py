@@ -53,7 +53,7 @@ def require_repairable(repair: Repair, state: str | None, reason: str) -> None:
 def repaired(
     store: QueueStore, repair: Repair, batch: Sequence[bytes], state: str | None, reason: str
 ) -> int:
-    """Repair up to 500 items by one script; return how many changed."""
+    """Repair these items, in steps that do not hold up Redis; return how many changed."""
     if repair == "park":
         return store.park(batch, reason)
     return (store.requeue if repair == "requeue" else store.delete)(batch, state=state)

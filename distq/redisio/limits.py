@@ -40,7 +40,7 @@ INDEX_VALUES = 1000
 TERMS_LIMIT = 64 * 1024
 """Bytes of the index terms of a commit's cached objects, before and after it; one object may have more."""
 
-REPAIR_LIMIT = 500
+REPAIR_LIMIT = 250
 """Items that a script requeues, deletes or parks, or whose crashes it takes back."""
 
 SCAN_LIMIT = 500

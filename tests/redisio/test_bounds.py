@@ -60,7 +60,7 @@ def test_adds_go_in_steps(measured: Measured) -> None:
 @pytest.mark.bound("REPAIR_LIMIT", "SCAN_LIMIT")
 @pytest.mark.parametrize("chosen", ["named", "by state"])
 def test_repairs_go_in_steps(measured: Measured, chosen: str) -> None:
-    """At most five hundred items a script, named or of a state, and all of them in the end."""
+    """At most 250 items a script, named or of a state, and all of them in the end."""
     queue, inspector = Queue("foos", measured), Inspector(measured)
     queue.add(*KEYS, after=100)
     assert inspector.park("foos", *KEYS) == len(KEYS)
