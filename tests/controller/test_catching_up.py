@@ -176,3 +176,18 @@ def test_a_check_before_the_begin_ends_nothing(connection: Connection) -> None:
     assert store.read(("HEXISTS", "meta", "catching_up")) == [1]
     stream.reached()
     assert store.read(("HEXISTS", "meta", "catching_up")) == [0]
+
+
+def test_a_wait_of_more_than_a_day_stops_no_claims(connection: Connection) -> None:
+    """No leader wrote it: the server's clock was wrong then, or a user did."""
+    queue, store = Queue(QUEUE, connection), QueueStore(connection, QUEUE)
+    queue.add("default/web", "default/api")
+    far = "HSET", store.key("meta"), "catching_up", "7 9999999999999999"
+    connection.execute(*far)
+    assert queue.get(0).key == "default/web"
+    connection.execute(*far)
+    CatchingUp([CaughtUp(PODS, FakeClock())], store, epoch="1", timeout=1e9, clock=FakeClock()).begin()
+    assert queue.turn([], 1).requests == []
+    assert store.read(("HGET", "meta", "catching_up"))[0].startswith(b"1 ")
+    connection.execute("HSET", store.key("meta"), "catching_up", "")
+    queue.close()

@@ -27,6 +27,9 @@ from distq.workqueue.memory.streams import Streams
 _EMPTYING_AT_MOST = 600_000_000
 """How long one session may take to empty itself for a suspect, µs, before another may."""
 
+_A_DAY = 86_400_000_000
+"""How long claims wait for the watches of a leader at most, µs: a later time was written by a wrong clock."""
+
 
 class QueueState:
     """One queue. Each operation gets the time, ``now``: µs by the queue's clock."""
@@ -297,7 +300,7 @@ class QueueState:
         """Stop claims until this leader's watches caught up, at most ``timeout`` µs; 0 for an older epoch."""
         if self.catching_up and self._waits_for_watches(now) and int(epoch) < int(self.catching_up[0]):
             return 0
-        self.catching_up = epoch, now + timeout
+        self.catching_up = epoch, now + min(timeout, _A_DAY)
         return 1
 
     def caught_up(self, epoch: str) -> int:
@@ -308,7 +311,7 @@ class QueueState:
         return 1
 
     def _waits_for_watches(self, now: int) -> bool:
-        return self.catching_up is not None and now < self.catching_up[1]
+        return self.catching_up is not None and 0 < self.catching_up[1] - now <= _A_DAY
 
     def park(self, now: int, reason: str, names: Sequence[Item]) -> int:
         """Make pending items dead that no session holds; return how many items changed.

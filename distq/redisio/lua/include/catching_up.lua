@@ -1,7 +1,8 @@
-  -- in: catching_up, meta, now
+  -- in: catching_up, meta
   -- out: paused
   -- While the watches of a leader catch up, a turn acts as if the queue were paused, until the leader's timeout.
-  if now < (tonumber(string.match(catching_up, ' (%d+)$')) or 0) then
+  --- @include in_a_day
+  if in_a_day(string.match(catching_up, ' (%d+)$')) then
     paused = catching_up
   else
     call('HDEL', meta, 'catching_up')
