@@ -55,7 +55,7 @@ FAIR_LOOK = 100
 LOOK_LIMIT = 1000
 """Members of a structure that ``distq check`` looks at."""
 
-ERROR_BYTES = 256
+ERROR_BYTES = 512
 """Bytes of the text of an item's error."""
 
 TRACEBACK_BYTES = 4096

@@ -47,7 +47,7 @@ _CUT = "…"
 
 
 def error_text(error: BaseException) -> str:
-    """Return ``Type: message`` on one line of at most 256 bytes; the end of a longer one is an ellipsis."""
+    """Return ``Type: message`` on one line of at most 512 bytes; the end of a longer one is an ellipsis."""
     name, message = type(error).__name__, _one_line(message_of(error))
     text = _one_line(f"{name}: {message}" if message else name)[: ERROR_BYTES + 1]  # one shows that it is cut
     whole = _printable(text, 4 * len(text))  # all of it: a letter has 4 bytes at most
