@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import itertools
 import threading
 import time
 from collections.abc import Sequence
@@ -11,10 +12,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from distq.controller.controller import Controller
-from distq.controller.worker import executors
+from distq.controller.worker import executors, patient_turns
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.controller.worker.patient_turns import PatientTurns
 from distq.errors import ConfigError, LayoutTooNew, RedisUnavailable, RetryAfter
+from distq.redisio import scripts
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 from distq.testing.embedded_valkey import EmbeddedValkey
@@ -202,6 +204,40 @@ def test_a_turn_that_failed_wants_no_more_than_before(connection: Connection) ->
     turns.make([], 2)
     assert (wanted, len(got)) == ([FEW + 1, FEW + 3, 2], FEW + 1)
     queue.close()
+
+
+def test_a_turn_that_fails_again_wants_what_it_has_not_handed_out(
+    redis_server: EmbeddedValkey, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next turn hands out the claims of the one in doubt, and may fail, too."""
+    monkeypatch.setattr(patient_turns, "FIRST_PAUSE", 0.01)
+    producer, got, slots = Queue("foos", connection), list[Request](), 4
+    is_lost, keys = iter([True, False, True]), map(str, itertools.count())
+
+    class LossyConnection(Connection):
+        def evaluate(self, source: str, sha: str, *others: Any) -> Any:
+            reply = super().evaluate(source, sha, *others)
+            if sha == scripts.load("turn").sha:
+                producer.add(next(keys), next(keys))
+                if next(is_lost, False):
+                    raise RedisUnavailable("the reply was lost")
+            return reply
+
+    lossy = LossyConnection(redis_server.url)
+    queue = Queue("foos", lossy)
+    producer.add(next(keys))
+    turns = PatientTurns(
+        "foos",
+        queue,
+        stopping=threading.Event(),
+        recorder=None,
+        on_claims=got.extend,
+        on_settled=lambda *_: None,
+    )
+    turn = turns.make([], slots)
+    assert (len(got) + len(turn.requests), queue.held()) == (slots, slots)
+    queue.close()
+    lossy.close()
 
 
 def test_an_outage_of_redis_is_waited_out_and_said_once(

@@ -83,18 +83,21 @@ class PatientTurns:
         """Take the claims that the last turn left; while they are held that needs no turn."""
         return self._wait_out([], 0).requests if self.spare else ()
 
-    def _hand_out(self, requests: Sequence[Request]) -> None:
-        self.spare = 0  # at once: the turn may still fail, and be made again
-        self._on_claims(requests)
-
     def _wait_out(self, settlements: Sequence[Settlement], want: int) -> Turn:
         away_since, pause = None, FIRST_PAUSE
-        on_claims = self._hand_out if want else None
+        left_to_take = want + self.spare if want or not settlements else 0
+
+        def hand_out(requests: Sequence[Request]) -> None:
+            nonlocal left_to_take
+            # at once: the turn may still fail, and be made again. They may be more than the spare ones, with
+            # those of a turn in doubt
+            left_to_take, self.spare = max(0, left_to_take - len(requests)), 0
+            self._on_claims(requests)
+
         while True:
             self.tried_at = time.monotonic()
             try:
-                spare = self.spare if want or not settlements else 0
-                turn = self._queue.turn(settlements, want + spare, on_claims)
+                turn = self._queue.turn(settlements, left_to_take, hand_out if want else None)
                 break
             except LayoutTooNew:
                 raise
