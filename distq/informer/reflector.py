@@ -210,17 +210,26 @@ class Reflector:
                 reader.close()
 
     def _take_events(self, reader: ReadAhead, opened: float, stop: threading.Event) -> None:
-        """Hand over events as they come, many at once while many come: a commit costs as several events."""
+        """Hand over events as they come, many at once while many come: a commit costs as several events.
+
+        Raises the error of the first bad line, after the events before it.
+        """
         rest = 0.0
         while not stop.is_set():
             lines, since = reader.take(rest, wanted=BUSY_LINES) if rest else reader.take(TICK)
             began = self._clock.monotonic()
-            changes = self._emit(lines, since)
+            events, failure = self._decode(lines)
+            if events:
+                self._sink.events(events, since)
+                self._progressed = True
+            if failure:
+                raise self._seen_again(failure)
             took = self._clock.monotonic() - began
             self._sink.tick()
             if self._progressed or self._clock.monotonic() - opened >= SHORT_WATCH:
                 self._outage.over()
-            rest = min(max(SHORTEST_REST, RESTS * took), LONGEST_REST) if changes else 0.0
+            has_changes = any(event.type != "BOOKMARK" for event in events)
+            rest = min(max(SHORTEST_REST, RESTS * took), LONGEST_REST) if has_changes else 0.0
 
     def _take_list(self, reader: ReadAhead, stop: threading.Event) -> None:
         """Hand over the list with which a watch begins, and the events that were read with its end."""
@@ -253,19 +262,6 @@ class Reflector:
                 return True
         self._sink.page(page)
         return False
-
-    def _emit(self, lines: Sequence[bytes], since: float) -> bool:
-        """Hand over all events before the first bad line, then raise its error.
-
-        Return whether there were any but bookmarks.
-        """
-        events, failure = self._decode(lines)
-        if events:
-            self._sink.events(events, since)
-            self._progressed = True
-        if failure:
-            raise self._seen_again(failure)
-        return any(event.type != "BOOKMARK" for event in events)
 
     def _seen_again(self, failure: ApiError) -> ApiError:
         """Return the error of a bad line; Expired where one was there before: only a list leads past it.
