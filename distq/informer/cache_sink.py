@@ -40,7 +40,10 @@ class CacheSink:
         """Queue the events."""
         for event in events:
             if event.type != "BOOKMARK" and event.object.key:
-                self._happened(event)
+                if (stored := self._stored(event.object)) is not None:
+                    self._queue[event.type](stored)
+                elif event.type == "DELETED":
+                    self._fifo.vanish(event.object.key)
             self._version = event.version or self._version
 
     def begin_list(self) -> None:
@@ -78,13 +81,6 @@ class CacheSink:
     def tick(self) -> None:
         """Resync the handlers that are due."""
         self._resync()
-
-    def _happened(self, event: WatchEvent) -> None:
-        stored = self._stored(event.object)
-        if stored is not None:
-            self._queue[event.type](stored)
-        elif event.type == "DELETED":
-            self._fifo.vanish(event.object.key)
 
     def _has_version_of(self, obj: StoredObject) -> bool:
         last = self._fifo.last(obj.key)
