@@ -11,8 +11,8 @@ import redis
 from redis.connection import AbstractConnection
 from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
 
-from distq.redisio.redis_url import Place, shown
-from distq.redisio.unknown_place import UnknownPlace
+from distq.redisio.pool import ask_once
+from distq.redisio.redis_url import Place, UnknownPlace, shown
 
 
 def slot_of(key: str | bytes) -> int:
@@ -65,7 +65,7 @@ class SlotMap:
         refused = False
         for place in dict.fromkeys((*self._nodes, *self._seeds)):
             try:
-                ranges = self._ask(place)
+                ranges = ask_once(self._open(place), "CLUSTER", "SLOTS")
             except redis.AuthenticationError:  # the other nodes get the same login
                 raise
             except (redis.RedisError, OSError) as error:
@@ -93,13 +93,3 @@ class SlotMap:
         self._nodes = tuple(dict.fromkeys((reporter, *nodes)))
         self._owners = owners
         return owners
-
-    def _ask(self, place: Place) -> Sequence[Any]:
-        connection = self._open(place)
-        try:
-            connection.connect()
-            connection.send_command("CLUSTER", "SLOTS")
-            ranges: Sequence[Any] = connection.read_response()
-            return ranges
-        finally:
-            connection.disconnect()

@@ -15,6 +15,7 @@ from redis.connection import SSLConnection
 from distq.errors import ConfigError, DistqError, RedisError, RedisUnavailable
 from distq.redisio.address import Address
 from distq.redisio.kernel_timeout import is_silence
+from distq.redisio.pool import ask_once
 from distq.redisio.redis_url import shown
 
 SILENCE_TIMEOUT = 3.0
@@ -68,13 +69,9 @@ def _database_count(address: Address) -> int | None:
     """Return how many databases the server has; None if our user may not read that."""
     connection = address.connection(_PROBE, database="")  # without a SELECT, which would fail again
     try:
-        connection.connect()
-        connection.send_command("CONFIG", "GET", "databases")
-        return int(connection.read_response()[1])
+        return int(ask_once(connection, "CONFIG", "GET", "databases")[1])
     except (redis.RedisError, OSError, IndexError, ValueError):
         return None
-    finally:
-        connection.disconnect()
 
 
 def _speaks_plainly(address: Address) -> bool:

@@ -12,7 +12,7 @@ from distq.errors import RedisError, RedisRefused, RedisUnavailable
 from distq.redisio import wrong_type
 from distq.redisio.address import Address, NoPassword
 from distq.redisio.kernel_timeout import is_silence
-from distq.redisio.unknown_place import UnknownPlace
+from distq.redisio.redis_url import UnknownPlace
 
 _COMES_BACK = re.compile(
     r"\b(?:LOADING|BUSY|READONLY|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MISCONF|UNBLOCKED)\b"

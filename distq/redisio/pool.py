@@ -9,6 +9,7 @@ it was still making, and counts the connections that it never gets back against 
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import redis
 from redis.connection import AbstractConnection
@@ -64,6 +65,16 @@ class Pool:
         with suppress(IndexError):  # other threads may take the last one
             while True:
                 self._resting.pop()[0].disconnect()
+
+
+def ask_once(connection: AbstractConnection, *command: str) -> Any:
+    """Return the answer to a command on a connection that is opened for it alone."""
+    try:
+        connection.connect()
+        connection.send_command(*command)
+        return connection.read_response()
+    finally:
+        connection.disconnect()
 
 
 def _refresh(connection: AbstractConnection) -> None:

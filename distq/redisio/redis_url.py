@@ -6,12 +6,22 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from redis.connection import ConnectionPool
+from redis.exceptions import ConnectionError as NotConnected
 from redis.exceptions import RedisError
 
 from distq.errors import ConfigError
 
 Place = tuple[str, int]
 """Host and port."""
+
+
+class UnknownPlace(NotConnected):
+    """No Sentinel named a primary, or no node the slots; ``refused`` if another try cannot help."""
+
+    def __init__(self, message: str, *, refused: bool) -> None:
+        super().__init__(message)
+        self.refused = refused
+
 
 SCHEMES = "redis, rediss, unix, redis+sentinel, rediss+sentinel, redis+cluster or rediss+cluster"
 _MANY = re.compile(

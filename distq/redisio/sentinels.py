@@ -14,8 +14,8 @@ from typing import Any
 import redis
 from redis.connection import AbstractConnection
 
-from distq.redisio.redis_url import Place, shown
-from distq.redisio.unknown_place import UnknownPlace
+from distq.redisio.pool import ask_once
+from distq.redisio.redis_url import Place, UnknownPlace, shown
 
 _REFUSED = re.compile(
     "WRONGPASS|NOAUTH|NOPERM|invalid username-password|Authentication required|any password"
@@ -81,13 +81,7 @@ class Sentinels:
         self._places = (*others, first)
 
     def _ask(self, place: Place) -> Place | None:
-        connection = self._open(place)
-        try:
-            connection.connect()
-            connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
-            found = connection.read_response()
-        finally:
-            connection.disconnect()
+        found = ask_once(self._open(place), "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._service)
         return None if found is None else (found[0].decode(), int(found[1]))
 
 
