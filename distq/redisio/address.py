@@ -71,7 +71,7 @@ class Address:
         """Return redis-py's connection options; raise ConfigError for a URL that cannot work."""
         return self.url.options
 
-    @cached_property
+    @property
     def places(self) -> tuple[Place, ...]:
         """Return the configured places: Sentinels, nodes of a cluster, or the server; none for a socket."""
         return self.url.places
@@ -97,7 +97,7 @@ class Address:
         node = copy.copy(self)
         options = self.options | {"host": place[0], "port": place[1]}
         node.url = dataclasses.replace(self.url, places=(place,), options=options)
-        node.places, node.where = (place,), shown((place,))  # the copy may have those of the cluster
+        node.where = shown((place,))  # the copy may have that of the cluster
         return node
 
     @property
