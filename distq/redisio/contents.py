@@ -14,13 +14,11 @@ from distq.redisio.queue_store import QueueStore, queue_names
 from distq.redisio.records import ClaimRecord, FailureRecord, StreamRecord, parse_fields
 from distq.redisio.round_trips import run
 from distq.redisio.scores import NO_SCORE, decode_due, decode_order, decode_parked, decode_time
-from distq.redisio.stream_keys import StreamKeys
+from distq.redisio.stream_keys import OF_A_STREAM, StreamKeys
 from distq.wording import counted
 
 _FOR_PEOPLE = ("history", "links")
 """Structures that the queue can do without."""
-
-_OF_A_STREAM = ("known", "cache", "terms", "index")
 
 
 def findings(connection: Connection) -> Iterator[str]:
@@ -40,7 +38,7 @@ def _of_queue(store: QueueStore) -> Iterator[str]:
     if store.read(("TYPE", "streams")) != [b"hash"]:  # a wrong type is among the findings already
         return
     for stream in run(store.connection, queue_reads.streams(store)):
-        yield from _of_structures(StreamKeys(store.connection, store.name, stream), _OF_A_STREAM)
+        yield from _of_structures(StreamKeys(store.connection, store.name, stream), OF_A_STREAM)
 
 
 def _of_structures(store: QueueStore, structures: Sequence[str]) -> Iterator[str]:
@@ -98,11 +96,12 @@ def _is_item(item: bytes) -> bool:
     return is_key(text_of(item), len(item))
 
 
+def _is_ordered(item: bytes, order: bytes) -> bool:
+    return _is_item(item) and decode_order(order) != NO_SCORE
+
+
 _MAKES_SENSE: Mapping[str, Callable[[bytes, bytes], bool]] = {
-    "ready": lambda item, order: _is_item(item) and decode_order(order) != NO_SCORE,
-    "suspects": lambda item, order: _is_item(item) and decode_order(order) != NO_SCORE,
-    "held_back": lambda item, order: _is_item(item) and decode_order(order) != NO_SCORE,
-    "dirty": lambda item, order: _is_item(item) and decode_order(order) != NO_SCORE,
+    **dict.fromkeys(("ready", "suspects", "held_back", "dirty"), _is_ordered),
     "delayed": lambda item, due: _is_item(item) and decode_due(due) != NO_SCORE,
     "processing": lambda item, session: _is_item(item) and session.isdigit(),
     "dead": lambda item, score: _is_item(item) and decode_parked(score) is not None,

@@ -3,7 +3,7 @@
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
 
-_OF_A_STREAM = {"known", "cache", "terms", "index"}
+OF_A_STREAM = ("known", "cache", "terms", "index")
 
 
 class StreamKeys(QueueStore):
@@ -15,4 +15,4 @@ class StreamKeys(QueueStore):
 
     def key(self, name: str) -> str:
         """Return the Redis key of a structure named as in ``keys``."""
-        return super().key(f"{name}:{self.stream}" if name in _OF_A_STREAM else name)
+        return super().key(f"{name}:{self.stream}" if name in OF_A_STREAM else name)
