@@ -67,26 +67,22 @@ class TracedCall:
     def parse(cls, entry_id: bytes, text: bytes) -> "TracedCall":
         """Read an entry; a text of another program becomes an entry without a script."""
         try:
-            return cls._parse(entry_id, text)
+            fields = parse_fields(text_of(text))
+            at, taken_back = fields.get("at"), _in_bytes(fields.get("taken_back") or [])
+            return cls(
+                id=entry_id.decode(),
+                script=_known(str(fields.get("call", "")), fields.get("asks")),
+                at_us=decode_time(bytes_of(at)) if isinstance(at, str) else None,
+                args=_in_bytes(fields.get("args") or []),
+                reply=_in_bytes(fields.get("reply")),
+                due=_in_bytes(fields.get("due") or []),
+                revived=_in_bytes(fields.get("revived") or []),
+                taken_back=[TakenBack(item, int(session), how.decode()) for item, session, how in taken_back],
+                cut=int(fields.get("cut", 0)),
+                match=words_of(fields.get("match")) or "",
+            )
         except NOT_OF_A_SCRIPT:
             return cls(entry_id.decode(), "", None, [], None, [], [], [], 0)
-
-    @classmethod
-    def _parse(cls, entry_id: bytes, text: bytes) -> "TracedCall":
-        fields = parse_fields(text_of(text))
-        at, taken_back = fields.get("at"), _in_bytes(fields.get("taken_back") or [])
-        return cls(
-            id=entry_id.decode(),
-            script=_known(str(fields.get("call", "")), fields.get("asks")),
-            at_us=decode_time(bytes_of(at)) if isinstance(at, str) else None,
-            args=_in_bytes(fields.get("args") or []),
-            reply=_in_bytes(fields.get("reply")),
-            due=_in_bytes(fields.get("due") or []),
-            revived=_in_bytes(fields.get("revived") or []),
-            taken_back=[TakenBack(item, int(session), how.decode()) for item, session, how in taken_back],
-            cut=int(fields.get("cut", 0)),
-            match=words_of(fields.get("match")) or "",
-        )
 
     @property
     def moment(self) -> float:
@@ -149,8 +145,9 @@ def switch_off(store: QueueStore) -> None:
     store.run("trace", duration=0, limit=0, longest=0, kept=0, max_bytes=0, match="")
 
 
-def entries(store: QueueStore, since: str = "-") -> Iterator[TracedCall]:
-    """Yield the entries, from ``since`` on, in the order of the calls."""
+def entries(store: QueueStore) -> Iterator[TracedCall]:
+    """Yield the entries in the order of the calls."""
+    since = "-"
     while True:
         (page,) = store.read(("XRANGE", "trace", since, "+", "COUNT", SCAN_LIMIT))
         for entry_id, fields in page:
