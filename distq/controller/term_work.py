@@ -11,7 +11,7 @@ from distq.clock import SYSTEM_CLOCK
 from distq.controller.controller import Controller
 from distq.controller.redis_health_probe import LOOK_EVERY
 from distq.controller.runnables import Runnables
-from distq.controller.stream.catching_up import CatchingUp
+from distq.controller.stream.catching_up import CatchingUp, must_be_in_step
 from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.sources import Source, share_list_watches, sources
 from distq.controller.stream.stream_source import StreamSource
@@ -66,8 +66,9 @@ class ControllerSources:
         self._sync_timeout = controller.cache_sync_timeout
         self.begin_time()
         self._catching_up = CatchingUp(
-            # one watch alone is always in step with itself
-            [each.caught_up for each in self.streams if each.is_cached] if len(self.streams) > 1 else [],
+            [each.caught_up for each in self.streams if each.is_cached]
+            if must_be_in_step(controller.watches)
+            else [],
             QueueStore(queue.connection, queue.name),
             epoch=config.leadership.epoch,
             timeout=self._sync_timeout,

@@ -76,7 +76,10 @@ class CaughtUp:
 
 
 def must_be_in_step(watches: Sequence[Watch]) -> bool:
-    """Return whether a reconcile may read the cache of one watch while it runs for an event of another."""
+    """Return whether a reconcile may read the cache of one stream while it runs for an event of another.
+
+    One stream alone is always in step with itself.
+    """
     resources = resource_watches(watches)
     streams = sum(len(watch.namespaces or [None]) for watch in resources)
     return streams > 1 and any(watch.cached for watch in resources)
