@@ -113,12 +113,12 @@ def hand_over(events: Sequence[WatchEvent], router: Router, committer: Committer
     known: dict[str, Known] = {}
     replaced: dict[str, Replaced] = {}
     if router.compares:
-        router.recall(events, committer.handed_over)
+        router.recall(events, committer)
     if router.mapped:
         names = list(dict.fromkeys(event.object.key for event in events))
         known = dict(zip(names, committer.known_of(names), strict=True))
         updated = (event.object.key for event in events if event.type == "MODIFIED")
-        replaced = router.replaced(updated, committer.cached_of)
+        replaced = router.replaced(updated, committer)
     batch = Batch(committer)
     for event in events:
         obj, name = event.object, event.object.key

@@ -11,8 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, TypeVarTuple
 
 from distq.clock import Clock
 from distq.errors import LayoutTooNew, LeaseLost, RedisError, RedisRefused
@@ -30,6 +29,7 @@ from distq.redisio.stream_store import Fenced, Mismatch, StreamStore, TooLarge
 
 logger = logging.getLogger(__name__)
 
+Asked = TypeVarTuple("Asked")
 Answer = TypeVar("Answer")
 
 TIME_INTERVAL = 60.0
@@ -149,9 +149,9 @@ class Committer:
                 about={**self.about(), **change.about},
                 link=link,
             )
-            answer = self._ask(partial(self.store.commit, commit))
+            answer = self._ask(self.store.commit, commit)
             if isinstance(answer, Fenced) and self._outlived_its_cluster(answer.epoch):
-                answer = self._ask(partial(self.store.commit, replace(commit, replaces=answer.epoch)))
+                answer = self._ask(self.store.commit, replace(commit, replaces=answer.epoch))
             if isinstance(answer, Fenced):
                 raise LeaseLost(f"{self.store.stream} belongs to a later leader, of epoch {answer.epoch}.")
             if isinstance(answer, Mismatch):
@@ -231,9 +231,9 @@ class Committer:
         self, ask: Callable[[Sequence[str]], list[Answer]], names: Sequence[str], size: int
     ) -> Iterator[Answer]:
         for start in range(0, len(names), size):
-            yield from self._ask(partial(ask, names[start : start + size]))
+            yield from self._ask(ask, names[start : start + size])
 
-    def _ask(self, question: Callable[[], Answer]) -> Answer:
+    def _ask(self, question: Callable[[*Asked], Answer], *asked: *Asked) -> Answer:
         """Ask Redis until it answers, without a time limit, but only while this process leads."""
         backoff: Backoff | None = None
         outage: Outage | None = None
@@ -242,7 +242,7 @@ class Committer:
                 raise LeaseLost(f"{self.store.stream}: the lease was not renewed in time.")
             self.tried_at = self.clock.monotonic()
             try:
-                answer = question()
+                answer = question(*asked)
             except LayoutTooNew:  # a wait does not help
                 raise
             except RedisError as error:

@@ -53,7 +53,7 @@ class Relist(ABC):
         known = self._committer.known_of([obj.key for obj in objects])
         rows = list(zip(objects, known, strict=True))
         changes = [obj.key for obj, before in rows if before.version not in {None, obj.version}]
-        replaced = self._router.replaced(changes, self._committer.cached_of)
+        replaced = self._router.replaced(changes, self._committer)
         for obj, before in rows:
             self._listed.add(obj.key)
             if (route := self._route(obj, before, replaced.get(obj.key))) is not None:
@@ -67,7 +67,7 @@ class Relist(ABC):
 
     def _vanished_routes(self, gone: Sequence[tuple[str, Known]], version: str) -> Iterator[Route]:
         """Yield the routes of objects that the list did not show; raises RoutingError."""
-        replaced = self._router.replaced([name for name, _ in gone], self._committer.cached_of)
+        replaced = self._router.replaced([name for name, _ in gone], self._committer)
         for name, known in gone:
             yield self._router.route_vanished(name, known, replaced.get(name), version)
 

@@ -9,7 +9,7 @@ from distq.clock import Clock
 from distq.controller.cached import event_context
 from distq.controller.cached.caching import Caching, KeptObject
 from distq.controller.event import Event, EventType
-from distq.controller.stream.committer import Known
+from distq.controller.stream.committer import Committer, Known
 from distq.controller.stream.failures import FailureLog
 from distq.controller.stream.last_seen import LastSeen
 from distq.controller.stream.mapping import KeysOf, key_of_name
@@ -92,23 +92,19 @@ class Router:
         self._asks_of_replaced = whole and isinstance(watch, Watches)
         self.last_seen = LastSeen(compared)
 
-    def replaced(
-        self, names: Iterable[str], cached_of: Callable[[Sequence[str]], Sequence[CachedObject]]
-    ) -> dict[str, Replaced]:
+    def replaced(self, names: Iterable[str], committer: Committer) -> dict[str, Replaced]:
         """Return these objects of the cache, whole, if the mapping function is called with them."""
         if self.caching is None or not self._asks_of_replaced:
             return {}
-        found = map(self.caching.whole, cached_of(list(dict.fromkeys(names))))
+        found = map(self.caching.whole, committer.cached_of(list(dict.fromkeys(names))))
         return {stored.key: stored for stored in found if stored is not None}
 
-    def recall(
-        self, events: Sequence[WatchEvent], handed_over: Callable[[Sequence[str]], Sequence[CachedObject]]
-    ) -> None:
+    def recall(self, events: Sequence[WatchEvent], committer: Committer) -> None:
         """Let predicates compare with objects that the last leader handed over, if the cache has them."""
         if self.caching is None or not self.caching.is_whole:
             return
         unknown = self.last_seen.unknown(events)
-        for cached in handed_over(list(unknown)):
+        for cached in committer.handed_over(list(unknown)):
             if last := self.caching.whole(cached):
                 self.last_seen.recall(last, unknown[last.key])
 
