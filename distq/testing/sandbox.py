@@ -164,7 +164,7 @@ class Sandbox:
             kind = f"{group}/{version}/{names['kind']}"
             while not self._is_served(kind):
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"{kind} is not served after {_SERVED_WITHIN:g} s.")
+                    raise ApiError(f"{kind} is not served after {_SERVED_WITHIN:g} s.")
                 time.sleep(_LOOK_EVERY)
 
     def _is_served(self, kind: str) -> bool:

@@ -8,72 +8,56 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-import yaml
-
-from distq.cli.demo.controller import RESOURCE
 from distq.cli.demo.journal import Entry, read_journal
-from distq.client.client import Client
-from distq.errors import DistqError, NotFound
+from distq.errors import DistqError
 from distq.inspector import Inspector
-from distq.redisio.connection import Connection
 from distq.testing.apiserver import EmulatedApiServer
-from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.testing.guard import Guard
+from distq.testing.apiserver.manifests import read_manifest
+from distq.testing.sandbox import Sandbox
 from distq.wording import counted
 
 NAMESPACE = "distq-demo"
 TARGET = "distq.cli.demo.controller"
 _STOP_WITHIN = 15.0
+_ELECTION = {
+    "DISTQ_LEASE_NAME": "distq-demo",
+    "DISTQ_LEASE_NAMESPACE": NAMESPACE,
+    "DISTQ_LEASE_DURATION": "4",
+    "DISTQ_RENEW_DEADLINE": "3",
+    "DISTQ_RETRY_PERIOD": "1",
+}
 
 
-class Stage:
-    """A context with all servers started; ``kubeconfig`` None means the emulated cluster."""
+class Stage(Sandbox):
+    """A sandbox with the demo's processes; ``kubeconfig`` None means the emulated cluster."""
 
-    client: Client
-    redis: Connection
     inspector: Inspector
 
     def __init__(self, kubeconfig: str | None) -> None:
+        super().__init__()
         self._kubeconfig = kubeconfig
-        self._api_server: EmulatedApiServer | None = None
-        self._stack = ExitStack()
-        self._environment: dict[str, str] = {}
         self.processes: list[Process] = []
 
     def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            guard = stack.enter_context(Guard("demo"))
-            self._folder = guard.folder
-            valkey = stack.enter_context(EmbeddedValkey(guard=guard))
-            if self._kubeconfig is None:
-                self._api_server = stack.enter_context(EmulatedApiServer())
-                self._kubeconfig = str(self._api_server.kubeconfig(self._folder / "kubeconfig"))
-            self.redis = Connection(valkey.url)
-            stack.callback(self.redis.close)
-            self.inspector = Inspector(self.redis)
-            self.client = Client(self._kubeconfig)
-            self._environment = guard.environment | {
-                "DISTQ_REDIS_URL": valkey.url,
-                "KUBECONFIG": self._kubeconfig,
-                "DISTQ_LEASE_NAME": "distq-demo",
-                "DISTQ_LEASE_NAMESPACE": NAMESPACE,
-                "DISTQ_LEASE_DURATION": "4",
-                "DISTQ_RENEW_DEADLINE": "3",
-                "DISTQ_RETRY_PERIOD": "1",
-            }
-            self._furnish(stack)
-            stack.callback(self.stop_all)  # added last, so done first: before their servers end
-            self._stack = stack.pop_all()
+        super().__enter__()
+        try:
+            self._furnish()
+        except BaseException:
+            self.__exit__()
+            raise
+        self.inspector = Inspector(self.redis)
+        self._stack.callback(self.stop_all)  # added last, so done first: before their servers end
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._stack.close()
+    def _start_api_server(self, stack: ExitStack) -> Path:
+        return Path(self._kubeconfig) if self._kubeconfig else super()._start_api_server(stack)
 
     def start(self, name: str, *command: str) -> "Process":
         """Start a process that runs the demo's controller."""
-        process = Process(name, self._folder, self._environment, *command)
+        environment = self.guard.environment | self.environment | _ELECTION
+        process = Process(name, self.guard.folder, environment, *command)
         self.processes.append(process)
         return process
 
@@ -87,7 +71,7 @@ class Stage:
         """Return in words what is stopped when the stage is left."""
         roles = Counter(process.role for process in self.processes if process.alive)
         counts = [counted(count, role) for role, count in roles.items()]
-        return ", ".join([*counts, "Valkey" if self._api_server is None else "Valkey, the API server"])
+        return ", ".join([*counts, "Valkey" if self._kubeconfig else "Valkey, the API server"])
 
     def stop_all(self) -> None:
         """Stop all processes, in their own time."""
@@ -98,35 +82,21 @@ class Stage:
 
     def full_lists(self, since: float, until: float) -> int:
         """Return how often all objects were listed between two Unix times; 0 on a cluster of your own."""
-        if self._api_server is None:
+        server = getattr(self, "api_server", None)
+        if not isinstance(server, EmulatedApiServer):
             return 0
         return sum(
             request.full_list and request.path.endswith("/foos") and since <= request.time < until
-            for request in list(self._api_server.requests)  # a copy: the server's thread adds to it
+            for request in list(server.requests)  # a copy: the server's thread adds to it
         )
 
-    def _furnish(self, stack: ExitStack) -> None:
+    def _furnish(self) -> None:
         """Add the CRD and a namespace to the cluster; what was not there before goes at the end."""
-        definition = yaml.safe_load((Path(__file__).parent / "foo-crd.yaml").read_text())
-        namespace: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-        for obj in (definition, namespace):
+        for _, obj in read_manifest(Path(__file__).with_name("foos.yaml")):
             resource, name = f"{obj['apiVersion']}/{obj['kind']}", obj["metadata"]["name"]
             if self.client.get(resource, name) is None:
-                self.client.create(obj)
-                stack.callback(self.client.delete, resource, name)
-        self._wait_until_served()
-
-    def _wait_until_served(self) -> None:
-        deadline = time.monotonic() + 15
-        while True:
-            try:
-                next(self.client.list(RESOURCE, NAMESPACE), None)
-            except NotFound:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)
-            else:
-                return
+                self.apply(obj)
+                self._stack.callback(self.client.delete, resource, name)
 
 
 class Process:
