@@ -22,10 +22,26 @@ TYPE_META: Schema = {
 """The schemas of what all objects have."""
 
 
-def admitted(schema: Schema, content: dict[str, Any]) -> dict[str, Any]:
-    """Return an object, metadata apart, as its schema keeps it: pruned, and with defaults."""
-    filled: dict[str, Any] = _with_defaults(schema, _pruned(schema, content))
-    return filled
+def admitted(schema: Schema, value: Any) -> Any:
+    """Return an object, metadata apart, or a part of one, as its schema keeps it."""
+    if isinstance(value, list):
+        return [admitted(_of_items(schema), each) for each in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if not isinstance(value, dict):
+        return value
+    kept = {}
+    for name, each in value.items():
+        inner = field_schema(schema, name)
+        if inner is None:
+            if schema.get(PRESERVES):
+                kept[name] = each
+        elif each is not None or inner.get("nullable") or not inner.get("type"):
+            kept[name] = admitted(inner, each)
+    for name, inner in (schema.get("properties") or {}).items():
+        if name not in kept and "default" in inner:
+            kept[name] = admitted(inner, inner["default"])
+    return kept
 
 
 def unknown_fields(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
@@ -41,40 +57,6 @@ def unknown_fields(schema: Schema, value: Any, path: str = "") -> Iterator[str]:
                 yield from unknown_fields(inner, each, place)
             elif not schema.get(PRESERVES):
                 yield place
-
-
-def _with_defaults(schema: Schema, value: Any) -> Any:
-    """Return the value with the defaults of what it leaves out, and without nulls that are not allowed."""
-    if isinstance(value, list):
-        return [_with_defaults(schema.get("items") or {}, each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    filled = {}
-    for name, each in value.items():
-        inner = field_schema(schema, name) or {}
-        if each is not None or inner.get("nullable") or not inner.get("type"):
-            filled[name] = each
-    for name, inner in (schema.get("properties") or {}).items():
-        if name not in filled and "default" in inner:
-            filled[name] = inner["default"]
-    return {name: _with_defaults(field_schema(schema, name) or {}, each) for name, each in filled.items()}
-
-
-def _pruned(schema: Schema, value: Any) -> Any:
-    if isinstance(value, list):
-        return [_pruned(_of_items(schema), each) for each in value]
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if not isinstance(value, dict):
-        return value
-    kept = {}
-    for name, each in value.items():
-        inner = field_schema(schema, name)
-        if inner is not None:
-            kept[name] = _pruned(inner, each)
-        elif schema.get(PRESERVES):
-            kept[name] = each
-    return kept
 
 
 def _of_items(schema: Schema) -> Schema:

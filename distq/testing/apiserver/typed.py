@@ -43,7 +43,8 @@ class _Place(NamedTuple):
 def decode(resource: ServedResource, content: Content) -> Content:
     """Return the content, metadata apart, as its kind's type keeps it; what is null is absent."""
     if resource.custom:
-        return admitted(resource.schema, content)
+        whole: Content = admitted(resource.schema, content)
+        return whole
     try:
         decoded: Content = _struct(resource.schema, content, resource.kind, "")
     except ValueError as error:
