@@ -186,7 +186,8 @@ def _print_note(text: str) -> None:
 
 
 def bar(done: int, total: int) -> str:
-    """Return how much of something is done, as a bar and in numbers."""
+    """Return how much of something is done, as a bar and in numbers; more may come after it was counted."""
+    total = max(done, total)
     full = _BAR * done // total if total else _BAR
     return f"[{'#' * full}{'.' * (_BAR - full)}] {done} of {total}"
 

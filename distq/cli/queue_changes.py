@@ -17,7 +17,7 @@ from distq.config import Settings
 from distq.wording import age, rfc3339
 
 if TYPE_CHECKING:
-    from distq.inspector import Inspector, StreamInfo, TraceEvent
+    from distq.inspector import Inspector, TraceEvent
 
 _NOT_YET = (
     "it is there once a worker of it runs. To trace it from the first key on, start its worker, "
@@ -96,13 +96,15 @@ def fair(*, settings: Settings, as_json: bool, queue: str, by: str) -> None:
 @with_settings()
 def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool, wait: bool, timeout: float) -> None:
     """Make the leader list all resources that feed QUEUE and enqueue them, at low priority."""
+    from distq.inspector.info import leaderless_since
+
     inspector = inspector_of(settings, queue)
     resources = [stream.resource for stream in inspector.streams(queue)]
     if not resources:
         raise click.ClickException(f"nothing to list: no informer feeds {queue}.")
     confirm(f"List {', '.join(resources)} and enqueue every object in {queue}?", yes)
     resynced = operator_of(inspector).resync(queue)
-    gone_since = _leaderless_since(inspector.streams(queue))
+    gone_since = leaderless_since(inspector.streams(queue))
     if gone_since is not None and not as_json:
         since = age(inspector.now() - gone_since)
         note(f"no leader for {since}: the resync begins when an informer of {queue} leads")
@@ -115,20 +117,16 @@ def resync(*, settings: Settings, as_json: bool, queue: str, yes: bool, wait: bo
         raise click.ClickException(f"not listed within {timeout:g} s: {', '.join(listing)}. It goes on.")
 
 
-def _leaderless_since(streams: "Sequence[StreamInfo]") -> float | None:
-    """Return since when there is no leader; None where there is one, or may be."""
-    gone = [stream.gone_since for stream in streams if stream.gone_since is not None]
-    return max(gone) if gone and len(gone) == len(streams) else None
-
-
 def _wait_until_listed(inspector: "Inspector", queue: str, resynced: int, timeout: float) -> list[str]:
     """Return when all is listed, or the resources that are not when time is up."""
+    from distq.inspector.info import leaderless_since
+
     until = time.monotonic() + timeout
     with Progress("not waiting any more; the resync goes on") as progress:
         while True:
             streams = inspector.streams(queue)
             listing = [stream.resource for stream in streams if stream.version is None]
-            led = "" if _leaderless_since(streams) is None else "; no leader"
+            led = "" if leaderless_since(streams) is None else "; no leader"
             progress.show(f"{resynced - len(listing)} of {resynced} listed{led}")
             if not listing or time.monotonic() >= until:
                 return listing

@@ -183,8 +183,7 @@ class ChosenItems:
             with closing(self.operator.repair_all(repair, self.chosen)) as steps, Progress() as progress:
                 for done in steps:
                     if done.cursor is not None:
-                        most = max(count, done.chosen)  # more may have come since they were counted
-                        progress.show(f"{repair}: {bar(done.chosen, most)}")
+                        progress.show(f"{repair}: {bar(done.chosen, count)}")
         except (DistqError, KeyboardInterrupt) as error:
             how = "failed" if isinstance(error, DistqError) else "stopped"
             note(f"{repair} {how} after {counted(done.changed, 'item')}; what is done stays done")

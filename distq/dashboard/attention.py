@@ -6,6 +6,7 @@ from typing import NamedTuple
 from flask import url_for
 
 from distq.inspector import QueueView
+from distq.inspector.info import leaderless_since
 from distq.wording import age, counted
 
 
@@ -33,9 +34,8 @@ def findings(found: QueueView, now: float) -> Iterator[Finding]:
         yield Finding(
             "failing", f"{counted(info.depth, 'item')} waiting, no worker", url_for("distq.workers")
         )
-    gone = [stream.gone_since for stream in found.streams if stream.gone_since is not None]
-    if gone and len(gone) == len(found.streams):
-        yield Finding("gone", f"no leader for {age(now - max(gone))}", informers)
+    if (gone_since := leaderless_since(found.streams)) is not None:
+        yield Finding("gone", f"no leader for {age(now - gone_since)}", informers)
     for stream in found.streams:
         if stream.failing_since is not None:
             yield Finding(

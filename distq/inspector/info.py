@@ -254,6 +254,12 @@ class StreamInfo:
     failing_since: Timestamp | None
 
 
+def leaderless_since(streams: Sequence[StreamInfo]) -> Timestamp | None:
+    """Return since when the streams of a queue have no leader; None where they have one, or may have."""
+    gone = [stream.gone_since for stream in streams if stream.gone_since is not None]
+    return max(gone) if gone and len(gone) == len(streams) else None
+
+
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
     """What a person did to a queue.

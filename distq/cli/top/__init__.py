@@ -191,8 +191,7 @@ class Top:
             for done in self._operator.repair_all(repair, Chosen(queue=queue, state="dead")):
                 changed = done.changed
                 if done.cursor is not None:
-                    most = max(count, done.chosen)  # more may have come since they were counted
-                    yield f"{repair} {bar(done.chosen, most)}"
+                    yield f"{repair} {bar(done.chosen, count)}"
             yield f"{repair}: {counted(changed, 'item')} of {queue}"
 
         self._question = _Question(f"{repair.capitalize()} {counted(count, 'dead item')} of {queue}?", act)
