@@ -146,26 +146,6 @@ def plain_answer(
     return PlainAnswer(int(status), body, words, lines), not rest
 
 
-def read_whole(response: urllib3.BaseHTTPResponse, max_bytes: float) -> PlainAnswer:
-    """Return the same answer with all of its body, which was not read yet.
-
-    Raises AnswerTooLarge as ``plain_answer`` does, and urllib3's errors.
-    """
-    parts: list[bytes] = []
-    size = 0
-    try:
-        for part in iter(lambda: response.read1(PIECE), b""):  # as it comes: the whole may be too large
-            size += len(part)
-            if size > max_bytes and response.status < REFUSES:
-                raise AnswerTooLarge
-            parts.append(part)
-    finally:
-        response.close()  # one that was read to its end has given its connection back
-    words = (response.reason or "").encode("latin-1")
-    lines = "".join(f"{name}: {value}\r\n" for name, value in response.headers.items())
-    return PlainAnswer(response.status, b"".join(parts), words, lines.encode("latin-1"))
-
-
 def receive_some(sock: socket.socket, deadline: float | None) -> bytes:
     """Return the next bytes, at least one; raise IncompleteRead at the end of the stream."""
     set_time_left(sock, deadline)

@@ -21,11 +21,13 @@ from urllib3.connection import HTTPConnection
 from distq.client.http_answer import (
     LONGEST_LINE,
     PIECE,
+    REFUSES,
     WITHOUT_A_BODY,
+    AnswerTooLarge,
     Chunks,
+    PlainAnswer,
     Response,
     plain_answer,
-    read_whole,
     receive_some,
     set_time_left,
 )
@@ -161,10 +163,22 @@ class UnreadAnswer(urllib3.HTTPResponse):
     def read_whole(self, deadline: float, max_bytes: float) -> Response:
         """Return the answer with all of its body, by a deadline of the monotonic clock.
 
-        Raises AnswerTooLarge, and urllib3's errors.
+        Raises AnswerTooLarge as ``plain_answer`` does, and urllib3's errors.
         """
         self._received.deadline = deadline
-        return read_whole(self, max_bytes)
+        parts: list[bytes] = []
+        size = 0
+        try:
+            for part in iter(lambda: self.read1(PIECE), b""):  # as it comes: the whole may be too large
+                size += len(part)
+                if size > max_bytes and self.status < REFUSES:
+                    raise AnswerTooLarge
+                parts.append(part)
+        finally:
+            self.close()  # one that was read to its end has given its connection back
+        words = (self.reason or "").encode("latin-1")
+        lines = "".join(f"{name}: {value}\r\n" for name, value in self.headers.items())
+        return PlainAnswer(self.status, b"".join(parts), words, lines.encode("latin-1"))
 
 
 class Exchange(HTTPConnection):
@@ -208,9 +222,9 @@ class Exchange(HTTPConnection):
         self,
         method: str,
         url: str,
+        *,
         headers: Mapping[str, str],
         body: bytes | None,
-        *,
         timeout: float,
         max_bytes: float,
     ) -> Response:

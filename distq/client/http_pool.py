@@ -10,8 +10,6 @@ import queue
 import re
 import ssl
 import time
-from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import urllib3
@@ -37,11 +35,6 @@ def lean(pool: type[HTTPConnectionPool]) -> "type[LeanPool]":
     connection = pool.ConnectionCls
     lean_connection = type(f"Lean{connection.__name__}", (Exchange, connection), {})
     return type(f"Lean{pool.__name__}", (LeanPool, pool), {"ConnectionCls": lean_connection})
-
-
-def timeout_of(seconds: float) -> urllib3.Timeout:
-    """Return the timeout of a request that may take so long in all."""
-    return urllib3.Timeout(connect=min(CONNECT_TIMEOUT, seconds), read=seconds, total=seconds)
 
 
 class IdleConnections:
@@ -80,31 +73,22 @@ class LeanPool(HTTPConnectionPool):
     QueueCls: Any = IdleConnections
 
     def exchange(
-        self,
-        method: str,
-        url: str,
-        *,
-        headers: Mapping[str, str],
-        body: bytes | None,
-        timeout: float,
-        max_bytes: float,
+        self, method: str, url: str, *, timeout: float, max_bytes: float, **content: Any
     ) -> Response:
         """Send a request, and return its answer; raise as ``urlopen`` does without retries.
 
-        AnswerTooLarge for more than ``max_bytes``. urllib3 makes new connections, and those through a proxy.
+        AnswerTooLarge for more than ``max_bytes``. ``content`` are headers and body. urllib3 makes new
+        connections, and those through a proxy.
         """
         if self.proxy is None and _PLAIN_TARGET.fullmatch(url):
             connection = self._get_conn()
             if not connection.is_closed:
-                exchange = cast("Exchange", connection).exchange
-                bounds = {"timeout": timeout, "max_bytes": max_bytes}
-                return self._exchange_on(
-                    connection, partial(exchange, method, url, headers, body, **bounds), url
-                )
+                options = {"timeout": timeout, "max_bytes": max_bytes, **content}
+                return self._exchange_on(connection, method, url, **options)
             self._put_conn(connection)
         is_bounded, deadline = max_bytes < math.inf, time.monotonic() + timeout
-        options: dict[str, Any] = {"headers": headers, "body": body, "timeout": timeout_of(timeout)}
-        response = self.send(method, url, **options, preload_content=not is_bounded)
+        bounds = urllib3.Timeout(connect=min(CONNECT_TIMEOUT, timeout), read=timeout, total=timeout)
+        response = self.send(method, url, **content, timeout=bounds, preload_content=not is_bounded)
         if not is_bounded:
             return response
         return cast("UnreadAnswer", response).read_whole(deadline, max_bytes)
@@ -115,12 +99,12 @@ class LeanPool(HTTPConnectionPool):
         return request(method, url, retries=False, redirect=False, assert_same_host=False, **options)
 
     def _exchange_on(
-        self, connection: "BaseHTTPConnection", exchange: Callable[[], Response], url: str
+        self, connection: "BaseHTTPConnection", method: str, url: str, **options: Any
     ) -> Response:
         """Return the answer, and keep the connection; after an error close it."""
         keeps = False
         try:
-            answer = exchange()
+            answer = cast("Exchange", connection).exchange(method, url, **options)
             keeps = True
             return answer
         except TimeoutError as error:  # before OSError, of which this and the next are kinds

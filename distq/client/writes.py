@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from distq.client.objects import Object, metadata
+from distq.client.objects import Object, key_of, metadata
 from distq.client.resources import Resource
 
 if TYPE_CHECKING:
@@ -43,9 +43,7 @@ def written(client: "Client", resource: Resource, obj: Object, answer: bytes) ->
     """Publish an object as the API server stored it; without a name none was stored."""
     about = metadata(obj) if _observers else {}
     if about.get("name"):
-        namespace = about.get("namespace")
-        key = f"{namespace}/{about['name']}" if namespace else about["name"]
-        _publish(Write(client, resource, key, obj, answer))
+        _publish(Write(client, resource, key_of(obj), obj, answer))
 
 
 def deleted(client: "Client", resource: Resource, key: str, obj: Object, answer: bytes) -> None:
