@@ -52,46 +52,33 @@ def established(content: Content) -> dict[str, Any]:
     return status | {"acceptedNames": spec["names"], "storedVersions": stored}
 
 
-class Definitions:
-    """Keeps the catalogue as the definitions say."""
+def follow_definitions(store: Store, catalogue: Catalogue) -> None:
+    """Keep the catalogue as the definitions say."""
 
-    def __init__(self, store: Store, catalogue: Catalogue) -> None:
-        self._store = store
-        self._catalogue = catalogue
-        store.observers.append(self._observe)
-
-    def _observe(self, collection: Collection, event: StoreEvent) -> None:
-        if collection.identity != DEFINITIONS.identity:
+    def observe(changed: Collection, event: StoreEvent) -> None:
+        if changed.identity != DEFINITIONS.identity:
             return
-        before, definition = event.before, event.current.content
+        before, spec = event.before, event.current.content["spec"]
+        identity = spec["group"], spec["names"]["plural"]
+        collection = store.collection(identity)
         if event.gone:
-            self._withdraw(_identity(definition))
-        elif before is None or before.content["spec"] != definition["spec"]:
-            self._serve(definition, changed=before is not None)
+            collection.restart_watches(store.revision)
+            store.drop(identity)
+            catalogue.remove(identity)
+        elif before is None or before.content["spec"] != spec:
+            catalogue.remove(identity)
+            for resource in resources_of(event.current.content):
+                catalogue.add(resource)
+            if before is not None:
+                # the real server rebuilds its watch cache: streams end, new watches get 429 for a moment,
+                # then 410 for versions from before
+                until = asyncio.get_running_loop().time() + _REBUILD_SECONDS
+                collection.restart_watches(store.revision, until=until)
+            elif _has_rules(spec):
+                name = event.current.name
+                _log.warning("%s has rules in CEL: the emulated API server does not evaluate them.", name)
 
-    def _serve(self, definition: Content, *, changed: bool) -> None:
-        identity = _identity(definition)
-        if not changed and _has_rules(definition["spec"]):
-            name = definition["metadata"]["name"]
-            _log.warning("%s has rules in CEL: the emulated API server does not evaluate them.", name)
-        self._catalogue.remove(identity)
-        for resource in resources_of(definition):
-            self._catalogue.add(resource)
-        collection = self._store.collection(identity)
-        if changed:
-            # the real server rebuilds its watch cache: streams end, new watches get 429 for a moment, then
-            # 410 for versions from before
-            until = asyncio.get_running_loop().time() + _REBUILD_SECONDS
-            collection.restart_watches(self._store.revision, until=until)
-
-    def _withdraw(self, identity: tuple[str, str]) -> None:
-        self._store.collection(identity).restart_watches(self._store.revision)
-        self._store.drop(identity)
-        self._catalogue.remove(identity)
-
-
-def _identity(definition: Content) -> tuple[str, str]:
-    return definition["spec"]["group"], definition["spec"]["names"]["plural"]
+    store.observers.append(observe)
 
 
 def resources_of(definition: Content) -> Iterator[ServedResource]:

@@ -15,7 +15,7 @@ from aiohttp import web
 from distq.errors import ConfigError
 from distq.testing.apiserver import objects
 from distq.testing.apiserver.controllers import GarbageCollector, NamespaceController
-from distq.testing.apiserver.definitions import Definitions, resources_of
+from distq.testing.apiserver.definitions import follow_definitions, resources_of
 from distq.testing.apiserver.handlers import Api
 from distq.testing.apiserver.manifests import Document, Manifest, read_manifest
 from distq.testing.apiserver.registry import Registry
@@ -152,7 +152,7 @@ class EmulatedApiServer:
         self._catalogue = Catalogue()
         self._store = Store(self._history, (resource.identity for resource in self._catalogue))
         self._registry = Registry(self._store)
-        Definitions(self._store, self._catalogue)
+        follow_definitions(self._store, self._catalogue)
         controllers = [
             asyncio.create_task(kind(self._catalogue, self._registry).run())
             for kind in (GarbageCollector, NamespaceController)
