@@ -44,6 +44,7 @@ class _Figure(NamedTuple):
 def bench(*, settings: Settings, as_json: bool, seconds: float) -> None:
     """Measure distq's speed on this Redis, with one busy client and a queue of its own."""
     from distq.redisio.connection import Connection
+    from distq.redisio.queue_store import QueueStore
     from distq.workqueue.queue import Queue
 
     leave_on_signals()
@@ -55,7 +56,10 @@ def bench(*, settings: Settings, as_json: bool, seconds: float) -> None:
     try:
         rows = list(_measured(queue, connection, seconds))
     finally:
-        _remove(queue, connection)
+        try:
+            queue.close()
+        finally:
+            QueueStore(connection, name).remove()
     if as_json:
         for row in rows:
             print_json({"what": row.what, "value": round(row.value, 3), "unit": row.unit})
@@ -194,12 +198,3 @@ def _expectation(rows: Sequence[_Figure]) -> str:
             "before one core of this Redis is full"
         )
     return f"{text}. Other load of this Redis is in these figures."
-
-
-def _remove(queue: "Queue", connection: "Connection") -> None:
-    from distq.redisio.queue_store import QueueStore
-
-    try:
-        queue.close()
-    finally:
-        QueueStore(connection, queue.name).remove()

@@ -62,7 +62,9 @@ def sandbox(*, manifests: Sequence[str], as_json: bool, command: Sequence[str]) 
             note(f"stopping: {_what_runs(started)}; nothing is left of them")
             raise
         finally:
-            _end_programs(started)
+            # what the command left behind ends before the servers that it uses
+            if ended := started.guard.end_all(but={started.valkey.pid}):
+                note(f"# ended {counted(ended, 'program')} that still ran inside")
 
 
 def _print_variables(started: "Sandbox", as_json: bool) -> None:
@@ -107,13 +109,6 @@ def _run(command: Sequence[str], started: "Sandbox") -> int:
 
 def _what_runs(started: "Sandbox") -> str:
     return f"Valkey at 127.0.0.1:{started.valkey.port}, an emulated API server at {started.api_server.url}"
-
-
-def _end_programs(started: "Sandbox") -> None:
-    """End what the command left behind, before the servers that it uses."""
-    ended = started.guard.end_all(but={started.valkey.pid})
-    if ended:
-        note(f"# ended {counted(ended, 'program')} that still ran inside")
 
 
 def _is_interactive(command: Sequence[str]) -> bool:

@@ -20,7 +20,8 @@ def leave_on_signals(status: int = 128 + signal.SIGTERM) -> None:
     def leave(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - signal's signature
         # a window that closes often sends two: the second must not interrupt the end
         for ending in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(ending, _heed_not)  # of one that came already and is ignored Python prints an error
+            # not ignored: of one that came already Python would print an error
+            signal.signal(ending, lambda *_: None)
         if number == signal.SIGHUP:
             lead_nowhere(*terminals)
         raise Leaving(status if number == signal.SIGTERM else HUNG_UP)
@@ -28,10 +29,6 @@ def leave_on_signals(status: int = 128 + signal.SIGTERM) -> None:
     signal.signal(signal.SIGTERM, leave)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, leave)
-
-
-def _heed_not(*_: object) -> None:
-    pass
 
 
 def status_of(child: "subprocess.Popen[bytes]") -> int:

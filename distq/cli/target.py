@@ -116,7 +116,10 @@ def _import(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name and (name == error.name or name.startswith(f"{error.name}.")):
-            raise _no_module(name, working_directory) from None
+            here = f"Run distq in the folder of {name.replace('.', '/')}.py."
+            remedy = did_you_mean(name, _similar_targets(name), here)
+            where = f"not in {working_directory} nor on sys.path"
+            raise ConfigError(f'no module "{name}": {where}. {remedy}') from None
         raise _broken(name, error) from error
     except ConfigError as error:  # a wrong argument or a missing extra: its line and message are enough
         raise pointed(error, raising_line(error.__traceback__)) from None
@@ -124,13 +127,6 @@ def _import(name: str) -> ModuleType:
         raise
     except Exception as error:
         raise _broken(name, error) from error
-
-
-def _no_module(name: str, working_directory: str) -> ConfigError:
-    remedy = did_you_mean(
-        name, _similar_targets(name), f"Run distq in the folder of {name.replace('.', '/')}.py."
-    )
-    return ConfigError(f'no module "{name}": not in {working_directory} nor on sys.path. {remedy}')
 
 
 def _similar_targets(name: str) -> Iterator[str]:

@@ -51,7 +51,9 @@ def init(*, name: str, group: str) -> None:
     names = names_of(name, group)
     folder = Path(names.plural)
     try:
-        _make(folder)
+        folder.mkdir(exist_ok=True)
+        if any(folder.iterdir()):
+            raise ConfigError(f"cannot write into {folder}: it is not empty. Choose another name or place.")
         for path, text in _filled(names):
             (folder / path).write_text(text)
             click.echo(folder / path)
@@ -61,13 +63,6 @@ def init(*, name: str, group: str) -> None:
             f"cannot write {error.filename or folder}: {cause}. Choose another place."
         ) from None
     note(f"# next: cd {folder}, and what its README.md says")
-
-
-def _make(folder: Path) -> None:
-    """Make the folder, or take one that has nothing in it."""
-    folder.mkdir(exist_ok=True)
-    if any(folder.iterdir()):
-        raise ConfigError(f"cannot write into {folder}: it is not empty. Choose another name or place.")
 
 
 def _filled(names: Names) -> list[tuple[str, str]]:
