@@ -58,30 +58,6 @@ def count_with(metrics: MetricsProvider) -> Callable[[], None]:
     return lambda: _providers.remove(provider)
 
 
-class EventDrops:
-    """Counts events that are not sent, and logs the first of a kind, and later the number of the others."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._lock = threading.RLock()
-        self._silent_until: dict[tuple[str, int], float] = {}
-        self._unlogged: Counter[tuple[str, int]] = Counter()
-
-    def add(self, how: str, why: str, level: int) -> None:
-        """Count one that was dropped, by ``how``; log ``why``, once in ``LOGGED_EVERY`` for a kind."""
-        for provider in _providers:
-            provider.count(EVENTS_DROPPED, (how,), 1)
-        with self._lock:
-            now, kind = self._clock.monotonic(), (how, level)
-            if now < self._silent_until.get(kind, now):
-                self._unlogged[kind] += 1
-                return
-            self._silent_until[kind] = now + LOGGED_EVERY
-            unlogged = self._unlogged.pop(kind, 0)
-        more = f" So were {unlogged} more before it." if unlogged else ""
-        _logger.log(level, "an event was dropped: %s%s", why, more)
-
-
 class EventSink(Protocol):
     """The destination of events: a Client."""
 
@@ -123,7 +99,9 @@ class EventRecorder:
         self._last_name = 0
         """Nanoseconds of the last event, larger each time: its name has them."""
         self._server = ""
-        self._drops = EventDrops(self._clock)
+        self._silent_until: dict[tuple[str, int], float] = {}
+        """By kind of drop, until when it is not logged again."""
+        self._unlogged: Counter[tuple[str, int]] = Counter()
 
     def record(self, about: About, reason: str, message: str, *, type: str, field_path: str = "") -> None:  # noqa: A002  the field's name
         """Queue an event; return at once. One that cannot be sent is counted, and logged."""
@@ -131,7 +109,7 @@ class EventRecorder:
             find = finder_of(about, field_path)
             what = content_of(reason, message, type)
         except Exception as error:  # noqa: BLE001 - the caller's work goes on
-            self._drops.add("invalid", str(error), logging.WARNING)
+            self._drop("invalid", str(error), logging.WARNING)
             return
         with self._lock:
             is_full = len(self._waiting) >= MOST_WAITING
@@ -140,7 +118,21 @@ class EventRecorder:
                 self._waiting.append(RecordedEvent(find, what, self._last_name))
                 self._start()
         if is_full:
-            self._drops.add("full", f"{MOST_WAITING} wait for the API server already.", logging.WARNING)
+            self._drop("full", f"{MOST_WAITING} wait for the API server already.", logging.WARNING)
+
+    def _drop(self, how: str, why: str, level: int) -> None:
+        """Count an event that is not sent, by ``how``; log ``why``, once in ``LOGGED_EVERY`` for a kind."""
+        for provider in _providers:
+            provider.count(EVENTS_DROPPED, (how,), 1)
+        with self._lock:
+            now, kind = self._clock.monotonic(), (how, level)
+            if now < self._silent_until.get(kind, now):
+                self._unlogged[kind] += 1
+                return
+            self._silent_until[kind] = now + LOGGED_EVERY
+            unlogged = self._unlogged.pop(kind, 0)
+        more = f" So were {unlogged} more before it." if unlogged else ""
+        _logger.log(level, "an event was dropped: %s%s", why, more)
 
     def flush(self, seconds: float) -> int:
         """Wait at most so many seconds until all is sent; return how many events are left."""
@@ -170,7 +162,7 @@ class EventRecorder:
             try:
                 self._send(recorded)
             except BaseException as error:  # noqa: BLE001 - the caller's function may raise anything
-                self._drops.add("refused", f"{type(error).__name__}: {error}", logging.WARNING)
+                self._drop("refused", f"{type(error).__name__}: {error}", logging.WARNING)
             with self._lock:
                 if self._is_next(recorded):  # else it was discarded meanwhile
                     self._waiting.popleft()
@@ -212,7 +204,7 @@ class EventRecorder:
             self._server, self._correlator = self._sink.server, EventCorrelator(self._clock)
         correlated = self._correlator.correlate(recorded.about(about, self._component))
         if correlated is None:
-            self._drops.add("filtered", f"there were many about {about['name']}.", logging.DEBUG)
+            self._drop("filtered", f"there were many about {about['name']}.", logging.DEBUG)
         return correlated
 
     def _write(self, correlated: Correlated) -> None:
@@ -231,7 +223,7 @@ class EventRecorder:
             level = logging.DEBUG  # no loss: it exists already, or its object soon does not
         elif error.status == 403:
             level = logging.INFO  # without the right to record events all else works
-        self._drops.add("refused" if error.status else "unanswered", str(error), level)
+        self._drop("refused" if error.status else "unanswered", str(error), level)
 
     def _pause(self, recorded: RecordedEvent, seconds: float) -> None:
         with self._lock:
