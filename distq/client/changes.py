@@ -1,4 +1,7 @@
-"""Changes of an object as it is now: differences are written, and tried again after a Conflict."""
+"""Changes of an object as it is now: differences are written, and tried again after a Conflict.
+
+Its public functions are methods of ``Client``.
+"""
 
 import copy
 import inspect
@@ -8,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 from distq.client.conditions import status_as_read
-from distq.client.dropped_zeros import DroppedZeros
 from distq.client.error_mapping import missing_object
 from distq.client.objects import Object, is_same, key_of, metadata, resource_text, title
 from distq.errors import ConfigError, Conflict, NotFound
@@ -41,9 +43,22 @@ Value = TypeVar("Value")
 
 
 def modify(
-    client: "Client", resource: str, key: str, change: Change, *, status: bool, lister: CachedReader | None
+    client: "Client",
+    resource: str,
+    key: str,
+    change: Change,
+    *,
+    status: bool = False,
+    lister: CachedReader | None = None,
 ) -> Object:
-    """See ``Client.modify``."""
+    """Read the object, let ``change`` change it in place, and return it as stored; NotFound without one.
+
+    Nothing is written where nothing differs. After a Conflict it is read and changed again,
+    5 times in all; the last Conflict is raised. ``status`` writes the status alone; a change of a
+    status that is a subresource is a ConfigError without it. With a ``lister`` of the resource, the first
+    read is of its cache; if the cache is behind, or has no such object, the API server is read as without
+    it. ConfigError for a lister that leaves out fields. Source: client-go retry.RetryOnConflict.
+    """
 
     def attempt(existing: Object | None) -> Object:
         if existing is None:
@@ -54,9 +69,14 @@ def modify(
 
 
 def create_or_update(
-    client: "Client", obj: Object, change: Change, *, lister: CachedReader | None
+    client: "Client", obj: Object, change: Change, *, lister: CachedReader | None = None
 ) -> tuple[Object, Written]:
-    """See ``Client.create_or_update``."""
+    """Let ``change`` change the stored object in place, or else ``obj``; write differences.
+
+    Returns the object as stored, and created, updated or unchanged. Of a stored object ``obj`` gives only
+    the name. Repeated as ``modify`` is; with a ``lister``, as there, an object that its cache lacks is
+    created without a read. Source: controller-runtime controllerutil.CreateOrUpdate.
+    """
 
     def attempt(existing: Object | None) -> tuple[Object, Written]:
         if existing is None:
@@ -102,8 +122,14 @@ def _cached(lister: CachedReader, resource: str, key: str) -> Object | None:
     return found
 
 
-def patch_status(client: "Client", zeros: DroppedZeros, obj: Object, status: Mapping[str, Any]) -> Object:
-    """See ``Client.patch_status``; ``zeros`` knows which ones the server does not keep."""
+def patch_status(client: "Client", obj: Object, status: Mapping[str, Any]) -> Object:
+    """Make these fields of the object's status so, and return it as stored; None removes a field.
+
+    ``obj`` is the object as it was read, conditions set in it since then apart: where its status had all
+    of it already, but for zeros that the server does not keep, nothing is asked and ``obj`` returned.
+    Lists, conditions above all, are replaced whole, and so a Conflict where the object has changed since.
+    """
+    zeros = client._dropped_zeros  # noqa: SLF001 - of its methods
     read = status_as_read(obj)
     if not isinstance(status, Mapping):
         raise ConfigError(f"bad status of {title(obj)}: {status!r:.80} is no dict. Give the fields to set.")
@@ -125,14 +151,20 @@ def patch_status(client: "Client", zeros: DroppedZeros, obj: Object, status: Map
 
 
 def add_finalizer(client: "Client", obj: Object, name: str) -> Object:
-    """See ``Client.add_finalizer``."""
+    """Add a finalizer to an object that was read, and return it as stored; NotFound when it is gone.
+
+    Nothing is written where ``obj`` has it. The object may have changed since it was read.
+    """
     return _patch_finalizers(
         client, obj, lambda present: present if name in present else [*present, name], "add a finalizer to"
     )
 
 
 def remove_finalizer(client: "Client", obj: Object, name: str) -> bool:
-    """See ``Client.remove_finalizer``."""
+    """Remove a finalizer from an object that was read; return False when it was gone, or the object is.
+
+    Nothing is written where ``obj`` has none. The object may have changed since it was read.
+    """
     try:
         stored = _patch_finalizers(
             client, obj, lambda present: [each for each in present if each != name], "remove a finalizer from"

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from distq.client import changes, writes
-from distq.client.changes import CachedReader, Change, Written
 from distq.client.deletion import Propagation, delete_options
 from distq.client.dropped_zeros import DroppedZeros
 from distq.client.error_mapping import missing_object
@@ -192,58 +191,11 @@ class Client(RawClient):
             raise
         return True
 
-    def patch_status(self, obj: Object, status: Mapping[str, Any]) -> Object:
-        """Make these fields of the object's status so, and return it as stored; None removes a field.
-
-        ``obj`` is the object as it was read, conditions set in it since then apart: where its status had all
-        of it already, but for zeros that the server does not keep, nothing is asked and ``obj`` returned.
-        Lists, conditions above all, are replaced whole, and so a Conflict where the object has changed since.
-        """
-        return changes.patch_status(self, self._dropped_zeros, obj, status)
-
-    def modify(
-        self,
-        resource: str,
-        key: str,
-        change: Change,
-        *,
-        status: bool = False,
-        lister: CachedReader | None = None,
-    ) -> Object:
-        """Read the object, let ``change`` change it in place, and return it as stored; NotFound without one.
-
-        Nothing is written where nothing differs. After a Conflict it is read and changed again,
-        5 times in all; the last Conflict is raised. ``status`` writes the status alone; a change of a
-        status that is a subresource is a ConfigError without it. With a ``lister`` of the resource, the first
-        read is of its cache; if the cache is behind, or has no such object, the API server is read as without
-        it. ConfigError for a lister that leaves out fields. Source: client-go retry.RetryOnConflict.
-        """
-        return changes.modify(self, resource, key, change, status=status, lister=lister)
-
-    def create_or_update(
-        self, obj: Object, change: Change, *, lister: CachedReader | None = None
-    ) -> tuple[Object, Written]:
-        """Let ``change`` change the stored object in place, or else ``obj``; write differences.
-
-        Returns the object as stored, and created, updated or unchanged. Of a stored object ``obj`` gives only
-        the name. Repeated as ``modify`` is; with a ``lister``, as there, an object that its cache lacks is
-        created without a read. Source: controller-runtime controllerutil.CreateOrUpdate.
-        """
-        return changes.create_or_update(self, obj, change, lister=lister)
-
-    def add_finalizer(self, obj: Object, name: str) -> Object:
-        """Add a finalizer to an object that was read, and return it as stored; NotFound when it is gone.
-
-        Nothing is written where ``obj`` has it. The object may have changed since it was read.
-        """
-        return changes.add_finalizer(self, obj, name)
-
-    def remove_finalizer(self, obj: Object, name: str) -> bool:
-        """Remove a finalizer from an object that was read; return False when it was gone, or the object is.
-
-        Nothing is written where ``obj`` has none. The object may have changed since it was read.
-        """
-        return changes.remove_finalizer(self, obj, name)
+    patch_status = changes.patch_status
+    modify = changes.modify
+    create_or_update = changes.create_or_update
+    add_finalizer = changes.add_finalizer
+    remove_finalizer = changes.remove_finalizer
 
     def event(
         self,
