@@ -28,6 +28,11 @@ def go_text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def json_text(value: Any, *, sort: bool = False) -> str:
+    """Return a value as JSON; with ``sort`` equal ones have equal texts."""
+    return msgspec.json.encode(value, order="sorted" if sort else None).decode()
+
+
 def required(path: str, detail: str = "") -> Cause:
     """Return the cause that a value is missing."""
     return "FieldValueRequired", path, f"Required value{': ' if detail else ''}{detail}"
@@ -35,7 +40,7 @@ def required(path: str, detail: str = "") -> Cause:
 
 def wrong(path: str, value: Any, rule: str) -> Cause:
     """Return the cause that a value breaks a rule."""
-    shown = value if isinstance(value, int) else msgspec.json.encode(value, order="sorted").decode()
+    shown = value if isinstance(value, int) else json_text(value, sort=True)
     return "FieldValueInvalid", path, f"Invalid value: {shown}: {rule}"
 
 
@@ -68,9 +73,9 @@ def unsupported(path: str, value: Any, supported: Sequence[str]) -> Iterator[Cau
         yield no_choice(path, f'"{value}"', supported)
 
 
-def no_choice(path: str, shown: str, supported: Sequence[str]) -> Cause:
+def no_choice(path: str, shown: str, supported: Sequence[Any]) -> Cause:
     """Return the cause that a value, as it is shown, is none of those that there are."""
-    listed = ", ".join(f'"{each}"' for each in supported)
+    listed = ", ".join(map(json_text, supported))
     return "FieldValueNotSupported", path, f"Unsupported value: {shown}: supported values: {listed}"
 
 

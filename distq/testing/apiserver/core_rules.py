@@ -6,8 +6,6 @@ Source: kubernetes pkg/apis/{admissionregistration,core,discovery,networking,rba
 import ipaddress
 from collections.abc import Iterator, Mapping
 
-import msgspec
-
 from distq.testing.apiserver import names
 from distq.testing.apiserver.causes import (
     Cause,
@@ -15,6 +13,7 @@ from distq.testing.apiserver.causes import (
     Rule,
     duplicates,
     forbidden,
+    json_text,
     misformed,
     misformed_labels,
     repeated,
@@ -58,7 +57,7 @@ def _ports_of_service(spec: Fields, path: str) -> Iterator[Cause]:
 def _in_go(port: Fields) -> str:
     """Return the port as the real server's message quotes it, by Go's names."""
     unset = {"AppProtocol": None, "Port": port["port"], "TargetPort": 0, "NodePort": 0}
-    return msgspec.json.encode({"Name": "", "Protocol": port["protocol"], **unset}).decode()
+    return json_text({"Name": "", "Protocol": port["protocol"], **unset})
 
 
 def _address(text: str) -> list[str]:

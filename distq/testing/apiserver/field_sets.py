@@ -8,9 +8,7 @@ Source: sigs.k8s.io/structured-merge-diff typed, fieldpath.
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
-from distq.testing.apiserver.causes import GO_TYPES, go_text
+from distq.testing.apiserver.causes import GO_TYPES, go_text, json_text
 from distq.testing.apiserver.resources import PRESERVES, Schema
 from distq.testing.apiserver.structural import EMBEDDED, field_schema
 
@@ -105,10 +103,12 @@ def item_of(schema: Schema, value: Any) -> ListItem:
     """Return what identifies an item of a list; keys that it leaves out have their defaults."""
     names: Sequence[str] = schema.get("x-kubernetes-list-map-keys") or ()
     if not names or not isinstance(value, dict):
-        return ListItem((("", _json(value)),))
+        return ListItem((("", json_text(value, sort=True)),))
     defaults = (schema.get("items") or {}).get("properties") or {}
     found = {name: value.get(name, (defaults.get(name) or {}).get("default")) for name in sorted(names)}
-    return ListItem(tuple((name, _json(each)) for name, each in found.items() if each is not None))
+    return ListItem(
+        tuple((name, json_text(each, sort=True)) for name, each in found.items() if each is not None)
+    )
 
 
 def without(schema: Schema, value: Any, paths: set[Path]) -> Any:
@@ -123,10 +123,6 @@ def without(schema: Schema, value: Any, paths: set[Path]) -> Any:
     if isinstance(value, dict):
         return dict(kept)
     return [each for _, each in kept]
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value, order="deterministic").decode()
 
 
 def problems(schema: Schema, value: Any, path: str = "") -> Iterator[str]:

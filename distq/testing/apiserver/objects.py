@@ -10,13 +10,12 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
-
 from distq.client.conditions import get_condition
 from distq.testing.apiserver import names, typed
 from distq.testing.apiserver.causes import (
     Cause,
     forbidden,
+    json_text,
     misformed,
     misformed_labels,
     required,
@@ -100,8 +99,7 @@ def placed(content: Content, namespace: str, name: str) -> Content:
 def _check_type(resource: ServedResource, decoded: dict[str, Any], unrecognized: str) -> None:
     kind, api_version = decoded.get("kind"), decoded.get("apiVersion")
     if resource.custom and not kind:
-        shown = msgspec.json.encode(decoded).decode()
-        raise bad_request(f"{unrecognized}Object 'Kind' is missing in '{shown}'")
+        raise bad_request(f"{unrecognized}Object 'Kind' is missing in '{json_text(decoded)}'")
     if resource.custom and kind != resource.kind:
         metadata = decoded.get("metadata")
         name = metadata.get("name", "") if isinstance(metadata, dict) else ""
@@ -154,17 +152,17 @@ def _violations_of_owners(owners: Sequence[dict[str, Any]]) -> Iterator[Cause]:
                 yield wrong(f"{path}.{field}", value, rule)
         if (owner.get("apiVersion"), owner.get("kind")) == ("v1", "Event"):
             rule = "/v1, Kind=Event is disallowed from being an owner"
-            yield "FieldValueInvalid", path, f"Invalid value: {_shown_owner(owner).decode()}: {rule}"
+            yield "FieldValueInvalid", path, f"Invalid value: {_shown_owner(owner)}: {rule}"
     controllers = [f"{each['kind']}/{each['name']}" for each in owners if each.get("controller")]
     for other in controllers[1:]:
-        shown = b",".join(map(_shown_owner, owners)).decode()
+        shown = ",".join(map(_shown_owner, owners))
         rule = 'Only one reference can have Controller set to true. Found "true" in references for'
         message = f"Invalid value: [{shown}]: {rule} {controllers[0]} and {other}"
         yield "FieldValueInvalid", path, message
 
 
-def _shown_owner(owner: dict[str, Any]) -> bytes:
-    return msgspec.json.encode({field: owner[field] for field in _OWNER_FIELDS if field in owner})
+def _shown_owner(owner: dict[str, Any]) -> str:
+    return json_text({field: owner[field] for field in _OWNER_FIELDS if field in owner})
 
 
 def _validate_name(resource: ServedResource, metadata: dict[str, Any]) -> None:

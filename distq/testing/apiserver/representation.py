@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 
+from distq.testing.apiserver.causes import json_text
 from distq.testing.apiserver.cells import CELLS, age
 from distq.testing.apiserver.resources import ServedResource, built_in
 from distq.testing.apiserver.status import StatusError
@@ -193,7 +194,7 @@ def _custom_cell(path: str, kind: str, content: Content) -> Any:
     if value is None:
         return None
     if kind == "string":
-        return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()
+        return value if isinstance(value, str) else json_text(value, sort=True)
     if kind == "date":
         return age(value) if isinstance(value, str) else None
     if kind == "boolean":

@@ -14,9 +14,7 @@ from itertools import chain
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
-
-from distq.testing.apiserver.causes import Cause, duplicates, required, too_long
+from distq.testing.apiserver.causes import Cause, duplicates, json_text, no_choice, required, too_long
 from distq.testing.apiserver.resources import INT_OR_STRING, Schema
 from distq.testing.apiserver.structural import EMBEDDED, same_value
 
@@ -128,7 +126,7 @@ def _texts(schema: Schema, value: str, path: str) -> Iterator[Cause]:
     elif pattern is not None and not re.search(pattern, value):
         yield _bad(path, value, f"should match '{pattern}'")
     if not _is_of_format(value, schema.get("format", "")):
-        rule = f"must be of type {schema['format']}: {_quoted(value)}"
+        rule = f"must be of type {schema['format']}: {json_text(value)}"
         yield _bad(path, value, rule, "FieldValueTypeInvalid")
 
 
@@ -137,13 +135,13 @@ def _numbers(schema: Schema, value: float, path: str) -> Iterator[Cause]:
         yield from _integers(schema.get("format", ""), value, path)
     factor, most, least = schema.get("multipleOf"), schema.get("maximum"), schema.get("minimum")
     if factor is not None and value % factor:
-        yield _bad(path, value, f"should be a multiple of {_quoted(factor)}")
+        yield _bad(path, value, f"should be a multiple of {json_text(factor)}")
     if most is not None and (value >= most if schema.get("exclusiveMaximum") else value > most):
         relation = "less than" if schema.get("exclusiveMaximum") else "less than or equal to"
-        yield _bad(path, value, f"should be {relation} {_quoted(most)}")
+        yield _bad(path, value, f"should be {relation} {json_text(most)}")
     if least is not None and (value <= least if schema.get("exclusiveMinimum") else value < least):
         relation = "greater than" if schema.get("exclusiveMinimum") else "greater than or equal to"
-        yield _bad(path, value, f"should be {relation} {_quoted(least)}")
+        yield _bad(path, value, f"should be {relation} {json_text(least)}")
 
 
 def _integers(name: str, value: float, path: str) -> Iterator[Cause]:
@@ -158,7 +156,7 @@ def _lists(schema: Schema, value: list[Any], path: str) -> Iterator[Cause]:
     yield from _counts(schema, value, path, "items")
     if schema.get("x-kubernetes-list-type") in {"set", "map"}:
         names = schema.get("x-kubernetes-list-map-keys") or ()
-        shown = [(f"{path}[{index}]", _key(each, names).decode()) for index, each in enumerate(value)]
+        shown = [(f"{path}[{index}]", _key(each, names)) for index, each in enumerate(value)]
         yield from duplicates(shown)
 
 
@@ -173,27 +171,21 @@ def _counts(schema: Schema, value: Sized, path: str, what: str) -> Iterator[Caus
 def _choices(schema: Schema, value: Any, path: str) -> Iterator[Cause]:
     supported = schema.get("enum")
     if supported is not None and not any(value == each and type(value) is type(each) for each in supported):
-        listed = ", ".join(_quoted(each) for each in supported)
-        message = f"Unsupported value: {_quoted(value)}: supported values: {listed}"
-        yield "FieldValueNotSupported", path, message
+        yield no_choice(path, json_text(value), supported)
 
 
 def _bad(path: str, value: Any, rule: str, reason: str = "FieldValueInvalid") -> Cause:
-    return reason, path, f"Invalid value: {_quoted(value)}: {path} in body {rule}"
+    return reason, path, f"Invalid value: {json_text(value)}: {path} in body {rule}"
 
 
 def _said(message: str) -> Cause:
     return "FieldValueInvalid", _NOWHERE, f'Invalid value: "": {message}'
 
 
-def _quoted(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
-
-
-def _key(item: Any, names: Sequence[str]) -> bytes:
+def _key(item: Any, names: Sequence[str]) -> str:
     if names and isinstance(item, dict):
         item = {name: item[name] for name in names if name in item}
-    return msgspec.json.encode(item, order="deterministic")
+    return json_text(item, sort=True)
 
 
 def _is_of_format(text: str, name: str) -> bool:

@@ -7,9 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-import msgspec
-
-from distq.testing.apiserver.causes import Cause
+from distq.testing.apiserver.causes import Cause, json_text
 from distq.testing.apiserver.resources import ServedResource, built_in
 
 
@@ -151,7 +149,7 @@ def undecodable(resource: ServedResource, cause: str, *, kind: str = "") -> Stat
 
 def not_patched(patched: Mapping[str, Any], cause: str) -> StatusError:
     """Return the answer for a patch that leaves no object of the resource's kind."""
-    found = msgspec.json.encode(msgspec.json.encode(patched).decode()).decode()
+    found = json_text(json_text(patched))
     message = f"Invalid value: {found}: {cause}"
     causes = _listed([("FieldValueInvalid", "patch", message)])
     return StatusError(422, f' "" is invalid: patch: {message}', details={"causes": causes})

@@ -9,8 +9,7 @@ Source: apiextensions-apiserver pkg/apiserver/schema/{pruning,defaulting,objectm
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
+from distq.testing.apiserver.causes import json_text
 from distq.testing.apiserver.resources import PRESERVES, Schema, definition
 
 EMBEDDED = "x-kubernetes-embedded-resource"
@@ -67,11 +66,7 @@ def _of_items(schema: Schema) -> Schema:
 
 def same_value(new: Any, old: Any) -> bool:
     """Return whether two values are the same JSON; to == True is 1, and 1 is 1.0."""
-    return new == old and _canonical(new) == _canonical(old)
-
-
-def _canonical(value: Any) -> bytes:
-    return msgspec.json.encode(value, order="deterministic")
+    return new == old and json_text(new, sort=True) == json_text(old, sort=True)
 
 
 def field_schema(schema: Schema, name: str) -> Schema | None:
