@@ -7,8 +7,9 @@ import pytest
 
 from distq.controller.controller import Controller
 from distq.controller.watches import For
-from distq.errors import ConfigError
+from distq.errors import ApiError, ConfigError
 from distq.testing import Kind, Sandbox
+from distq.testing import sandbox as sandbox_module
 from tests.support.api_servers import real_api_server_assets
 
 CERTIFICATE = "cert-manager.io/v1/Certificate"
@@ -49,6 +50,16 @@ def test_plural_and_scope_are_those_that_are_given_or_guessed(sandbox: Sandbox) 
     assert shown == [("certificates", True), ("proxies", True), ("meshes", False)]
     sandbox.apply(_object(MESH.resource, "all"))
     assert sandbox.client.get(MESH.resource, "all")
+
+
+def test_a_definition_that_is_not_served_in_time_is_an_api_error(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As all that keeps ``apply`` from its end."""
+    monkeypatch.setattr(sandbox_module, "_SERVED_WITHIN", -1.0)
+    monkeypatch.setattr(sandbox, "_is_served", lambda _: False)
+    with pytest.raises(ApiError, match=r"example\.com/v1/Late is not served"):
+        sandbox.apply(Kind("example.com/v1/Late").definition())
 
 
 def test_a_controller_watches_it(sandbox: Sandbox) -> None:
