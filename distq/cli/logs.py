@@ -57,7 +57,10 @@ class TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """Return the line without its traceback."""
         level = f"{record.levelname}: " if record.levelno >= logging.WARNING else ""
-        return f"{record.asctime} {level}{escape(_request_of(record) + record.message)}"
+        request, of = "", vars(record)
+        if current_request() is not None:  # lines of distq about a reconcile begin with the same words
+            request = f"{of.get('queue')} {of.get('key')} attempt {of.get('attempt')}: "
+        return f"{record.asctime} {level}{escape(request + record.message)}"
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - logging's name
         """Return the traceback, indented, with everything that a terminal would act on escaped."""
@@ -71,14 +74,6 @@ class TextFormatter(logging.Formatter):
 def _indented(text: str) -> str:
     """Indent lines, so that they do not look like records of their own."""
     return "\n".join(f"  {escape(line)}" for line in text.splitlines())
-
-
-def _request_of(record: logging.LogRecord) -> str:
-    """Return the request in words; lines of distq about a reconcile begin with the same words."""
-    if current_request() is None:
-        return ""
-    of = vars(record)
-    return f"{of.get('queue')} {of.get('key')} attempt {of.get('attempt')}: "
 
 
 class JsonFormatter(logging.Formatter):

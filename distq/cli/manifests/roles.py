@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from distq.cli.init import plural_of
 from distq.cli.manifests.installation import Installation, Object
 from distq.client.resources import parse_resource
-from distq.controller.watches import Every, ResourceWatch, Watch, Watches, group_kind
+from distq.controller.watches import Every, ResourceWatch, Watches, group_kind
 from distq.errors import ConfigError
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
@@ -91,9 +91,9 @@ def informer_rights(installation: Installation, plural: Plural) -> Rights:
     verbs = ("get", "watch", "update", "patch")
     rights.allow([namespace], "coordination.k8s.io", "leases", *verbs, name=lease)
     rights.allow([namespace], "", "events", "create", "patch")
-    reads_caches = any(
-        _calls_functions(watch) for each in installation.program.controllers for watch in each.watches
-    )
+    watches = [watch for each in installation.program.controllers for watch in each.watches]
+    # an informer calls functions of the target's for these, which may read caches
+    reads_caches = any(isinstance(watch, Every | Watches) or watch.predicates for watch in watches)
     for watch in installation.program.watches:
         group, resource = _served(watch.resource, plural)
         # objects too large for a cache are read by name
@@ -128,11 +128,6 @@ def worker_rights(installation: Installation, plural: Plural) -> Rights:
 def _allow_cluster_id(rights: Rights) -> None:
     """Allow reading the uid that identifies a cluster. Without it a hash of the server's address is used."""
     rights.allow([None], "", "namespaces", "get", name="kube-system")
-
-
-def _calls_functions(watch: Watch) -> bool:
-    """Return whether an informer calls functions of the target's for it: these may read caches."""
-    return isinstance(watch, Every | Watches) or bool(watch.predicates)
 
 
 def _may_list(watch: ResourceWatch, access: Access) -> bool:
