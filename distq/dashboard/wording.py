@@ -1,6 +1,6 @@
 """Numbers, durations and moments as pages write them."""
 
-from datetime import UTC, datetime
+from distq.wording import rfc3339
 
 _SHOWN = 80
 
@@ -17,13 +17,9 @@ def shortened(text: str) -> str:
 
 def utc(moment: float) -> str:
     """Return date and time of a moment, to the second."""
-    return f"{_time(moment):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{rfc3339(moment)[:19].replace('T', ' ')} UTC"
 
 
 def clock(moment: float) -> str:
     """Return the time of day of a moment, UTC, to the millisecond."""
-    return _time(moment).isoformat(timespec="milliseconds")[11:23]
-
-
-def _time(moment: float) -> datetime:
-    return datetime.fromtimestamp(moment, UTC)
+    return rfc3339(moment)[11:23]
