@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any
 
+from distq.testing.apiserver.causes import Fields
 from distq.testing.apiserver.resources import rules_of
-
-Fields = dict[str, Any]
 
 _IMAGE = re.compile(r"([\w.-]+(:\d+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:[\w.-]+)?(@.+)?$", re.ASCII)
 """The name of an image, roughly; what is none is never pulled again."""
