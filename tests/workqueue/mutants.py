@@ -201,7 +201,7 @@ MUTANTS = [
     ),
     Mutant("pause ignored", "if paused then want = 0 end", ""),
     Mutant("watches not waited for", "paused = catching_up", "paused = paused"),
-    Mutant("watches waited for without end", "string.match(catching_up, ' (%d+)$')", "2 ^ 60"),
+    Mutant("watches waited for without end", "return left > 0 and left <= A_DAY", "return true"),
     Mutant("wait of an older leader", "and older(epoch, theirs) then return 0 end", "and false then end"),
     Mutant("wait ended by another leader", "or '', '^%d+') ~= epoch then", "or '', '^%d+') == nil then"),
     Mutant("fleet limit ignored", "if fleet then want = math.max", "if false then want = math.max"),
