@@ -133,7 +133,7 @@ def test_the_fleet_of_the_compose_file_works_and_outlives_kills(fleet: Fleet, cl
         found = containers(service)
         assert len(found) == described.get("scale", 1), service
         for container in found:
-            eventually(partial(is_healthy, container), f"{service} is healthy", timeout=90)
+            eventually(partial(is_healthy, container), f"{service} is healthy", timeout=150)
             limits = settings(container)
             assert limits["Memory"] == 512 * 2**20
             assert limits["PidsLimit"] == 256
