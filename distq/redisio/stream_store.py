@@ -116,6 +116,8 @@ class StreamStore:
 
     def known_of(self, objects: Sequence[str]) -> list[str | None]:
         """Return the last state handed over of some objects, None for those never handed over."""
+        if not objects:
+            return []
         (values,) = self._store.read(("HMGET", "known", *map(bytes_of, objects)))
         return [None if value is None else text_of(value) for value in values]
 
@@ -131,6 +133,8 @@ class StreamStore:
         This leaves out later writes of the fleet, objects that are too large, and objects that no list or
         event had.
         """
+        if not objects:
+            return []
         fields = [*map(bytes_of, objects)]
         lines, records = self._store.read(("HMGET", "known", *fields), ("HMGET", "cache", *fields))
         versions = [text_of(line).partition("\n")[0] if line else None for line in lines]
@@ -143,6 +147,8 @@ class StreamStore:
 
     def cached_of(self, objects: Sequence[str]) -> list[CachedObject]:
         """Return those of some objects that are in the cache, also if the fleet put them there."""
+        if not objects:
+            return []
         fields = [*map(bytes_of, objects)]
         (records,) = self._store.read(("HMGET", "cache", *fields))
         return [each for each in map(object_of, fields, records) if each is not None]

@@ -66,6 +66,7 @@ def test_a_commit_enqueues_and_moves_in_one_step(stream: StreamStore, queue: Que
     assert _ready(queue) == [b"b", b"a"]
     assert dict(stream.known()) == known
     assert stream.known_of(["b", "c"]) == ["1\nteam/x", None]
+    assert stream.known_of([]) == []
     assert stream.known_count() == 2
 
 
