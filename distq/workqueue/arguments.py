@@ -47,7 +47,10 @@ def validate_timeout(timeout: Duration | None) -> float | None:
 
 
 def require_turn(settlements: Sequence[Settlement], want: int, most: int = TURN_LIMIT) -> None:
-    """Raise ConfigError for an argument of a wrong type, ValueError for more than a turn can carry."""
+    """Raise ConfigError for an argument of a wrong type, ValueError for more than a turn can carry.
+
+    ``most`` is the largest ``want``: with claims that a turn left spare it is more than one turn claims.
+    """
     # a turn without entries checks no types: an idle worker makes many
     for settlement in settlements if settlements and _has_odd(settlements) else ():
         if settlement.__class__ is not Settlement:

@@ -328,9 +328,10 @@ class QueueHandle(Producer):
     def turn(self, settlements: Sequence[Settlement], want: int, on_claims: OnClaims | None = None) -> Turn:
         """Settle claims and take up to ``want`` new ones, in one step.
 
-        At most 250 each way. If more than 50 settlements are no successes, some are sent before in steps of
-        their own, since one step would block Redis for too long. Raises RedisUnavailable while Redis does
-        not answer: call again with the same settlements; nothing happens twice.
+        At most 250 each way, ``spare`` claims apart. If more than 50 settlements are no successes, some are
+        sent before in steps of their own, since one step would block Redis for too long. Raises
+        RedisUnavailable while Redis does not answer: call again with the same settlements; nothing happens
+        twice.
 
         With ``on_claims`` a turn that claims many may leave them ``spare``. The next turn gives these to its
         ``on_claims`` while Redis works, though it may fail then, or returns them if it needs no Redis. So its

@@ -14,7 +14,6 @@ import pytest
 from distq.controller.controller import Controller
 from distq.controller.worker import executors, patient_turns
 from distq.controller.worker.dispatcher import Dispatcher
-from distq.controller.worker.patient_turns import PatientTurns
 from distq.errors import ConfigError, LayoutTooNew, RedisUnavailable, RetryAfter
 from distq.redisio import scripts
 from distq.redisio.connection import Connection
@@ -25,7 +24,7 @@ from distq.workqueue.engine import OnClaims
 from distq.workqueue.interface import Request, Settlement, Turn
 from distq.workqueue.queue import Queue
 from tests.controller.test_dispatcher import KINDS, handler, left_over
-from tests.support.dispatchers import running, stop
+from tests.support.dispatchers import patient_turns_of, running, stop
 from tests.support.eventually import eventually
 from tests.support.tcp_proxy import TcpProxy
 
@@ -192,14 +191,7 @@ def test_a_turn_that_failed_wants_no_more_than_before(connection: Connection) ->
 
     queue = FailingQueue("foos", connection)
     queue.add(*map(str, range(3 * FEW)))
-    turns = PatientTurns(
-        "foos",
-        queue,
-        stopping=threading.Event(),
-        recorder=None,
-        on_claims=got.extend,
-        on_settled=lambda *_: None,
-    )
+    turns = patient_turns_of(queue, got)
     assert turns.make([], FEW + 1).spare == FEW + 1
     turns.make([], 2)
     assert (wanted, len(got)) == ([FEW + 1, FEW + 3, 2], FEW + 1)
@@ -226,14 +218,7 @@ def test_a_turn_that_fails_again_wants_what_it_has_not_handed_out(
     lossy = LossyConnection(redis_server.url)
     queue = Queue("foos", lossy)
     producer.add(next(keys))
-    turns = PatientTurns(
-        "foos",
-        queue,
-        stopping=threading.Event(),
-        recorder=None,
-        on_claims=got.extend,
-        on_settled=lambda *_: None,
-    )
+    turns = patient_turns_of(queue, got)
     turn = turns.make([], slots)
     assert (len(got) + len(turn.requests), queue.held()) == (slots, slots)
     queue.close()

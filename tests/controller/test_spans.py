@@ -30,6 +30,7 @@ from distq.errors import ConfigError, LeaseLost, RedisUnavailable, TerminalError
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
+from distq.workqueue.claim_ledger import FEW
 from distq.workqueue.interface import Request, Result, Settlement, Success, Turn
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
@@ -37,7 +38,7 @@ from tests import ROOT
 from tests.controller.leading import Scene
 from tests.controller.test_manager import managing
 from tests.support.api_servers import ApiServer
-from tests.support.dispatchers import running
+from tests.support.dispatchers import patient_turns_of, running
 from tests.support.eventually import eventually
 from tests.support.recorded_spans import RecordedSpans
 from tests.support.samples import config_map
@@ -327,10 +328,22 @@ def test_turns_that_did_something_are_recorded(
     assert all(span.parent is None and span.kind is SpanKind.CLIENT for span in recorded.named("turn foos"))
 
 
+def test_the_span_of_a_turn_has_its_own_claims_alone(connection: Connection, recorded: RecordedSpans) -> None:
+    """Those that it leaves to the next one again are not counted twice."""
+    queue = Queue("foos", connection)
+    queue.add(*map(str, range(FEW + 2)))
+    done = Settlement(queue.get(), Success())
+    turns = patient_turns_of(queue, [], WorkerSpans(recorded.spans, queue.name))
+    assert turns.make([], FEW + 1).spare == turns.make([done], 0).spare == FEW + 1
+    claimed = [turn["messaging.batch.message_count"] for turn in recorded.attributes("turn foos")]
+    assert claimed == [FEW + 1, 0]
+    queue.close()
+
+
 def test_a_turn_that_found_nothing_to_do_is_not_recorded(recorded: RecordedSpans) -> None:
     """An idle dispatcher fills no trace store."""
     idle = Turn([], [], 1.0)
-    assert WorkerSpans(recorded.spans, "foos").turn(lambda: idle, []) is idle
+    assert WorkerSpans(recorded.spans, "foos").turn(lambda: idle, [], 1) is idle
     assert recorded.named("turn foos") == []
 
 
@@ -342,7 +355,7 @@ def test_a_turn_that_redis_did_not_answer_is_an_error(recorded: RecordedSpans) -
         raise RedisUnavailable("no answer.")
 
     with pytest.raises(RedisUnavailable):
-        WorkerSpans(recorded.spans, "foos").turn(turn, [settlement])
+        WorkerSpans(recorded.spans, "foos").turn(turn, [settlement], 0)
     (attributes,) = recorded.attributes("turn foos")
     assert attributes["distq.settled"] == 1
     assert attributes["error.type"] == "distq.errors.RedisUnavailable"

@@ -1,11 +1,16 @@
 """Dispatchers for the length of a test."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from distq.controller.controller import Controller
 from distq.controller.worker.dispatcher import Dispatcher
+from distq.controller.worker.patient_turns import PatientTurns
+from distq.controller.worker.worker_spans import WorkerSpans
+from distq.workqueue.interface import Request
+from distq.workqueue.queue import Queue
 from tests.support.eventually import eventually
 
 
@@ -24,3 +29,16 @@ def stop(dispatcher: Dispatcher, grace: float) -> None:
     """Give running handlers so many seconds, and wait until the shutdown is over."""
     dispatcher.shut_down(grace)
     eventually(dispatcher.has_ended)
+
+
+def patient_turns_of(queue: Queue, got: list[Request], spans: WorkerSpans | None = None) -> PatientTurns:
+    """Return the turns of a worker, which notes in ``got`` what they hand out."""
+    return PatientTurns(
+        queue.name,
+        queue,
+        stopping=threading.Event(),
+        recorder=None,
+        spans=spans,
+        on_claims=got.extend,
+        on_settled=lambda *_: None,
+    )

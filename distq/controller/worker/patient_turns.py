@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from distq.controller.worker.reconcile_log import log_reconcile
 from distq.controller.worker.reconcile_recorder import ReconcileRecorder
@@ -63,10 +64,9 @@ class PatientTurns:
         once.
         """
         self.settling = len(settlements)
-        if self._spans is None:
-            turn = self._wait_out(settlements, want)
-        else:
-            turn = self._spans.turn(lambda: self._wait_out(settlements, want), settlements)
+        most = want + self.spare if want else 0
+        wait_out = partial(self._wait_out, settlements, most, hands_out=want > 0)
+        turn = wait_out() if self._spans is None else self._spans.turn(wait_out, settlements, want)
         self.settling = 0
         if not settlements:
             return turn
@@ -81,23 +81,23 @@ class PatientTurns:
 
     def take_spare(self) -> Sequence[Request]:
         """Take the claims that the last turn left; while they are held that needs no turn."""
-        return self._wait_out([], 0).requests if self.spare else ()
+        return self._wait_out([], self.spare, hands_out=False).requests if self.spare else ()
 
-    def _wait_out(self, settlements: Sequence[Settlement], want: int) -> Turn:
+    def _wait_out(self, settlements: Sequence[Settlement], most: int, *, hands_out: bool) -> Turn:
+        """Make a turn until Redis answers; its worker gets ``most`` claims by it, spare ones included."""
         away_since, pause = None, FIRST_PAUSE
-        left_to_take = want + self.spare if want or not settlements else 0
 
         def hand_out(requests: Sequence[Request]) -> None:
-            nonlocal left_to_take
-            # at once: the turn may still fail, and be made again. They may be more than the spare ones, with
-            # those of a turn in doubt
-            left_to_take, self.spare = max(0, left_to_take - len(requests)), 0
+            nonlocal most
+            # at once: the turn may still fail, and be made again. With the claims of a turn in doubt these
+            # are more than the spare ones
+            most, self.spare = max(0, most - len(requests)), 0
             self._on_claims(requests)
 
         while True:
             self.tried_at = time.monotonic()
             try:
-                turn = self._queue.turn(settlements, left_to_take, hand_out if want else None)
+                turn = self._queue.turn(settlements, most, hand_out if hands_out else None)
                 break
             except LayoutTooNew:
                 raise

@@ -45,7 +45,7 @@ class WorkerSpans:
         kind = CANCELLED if outcome is None else type(outcome).__name__.lower()
         span.end({"distq.outcome": kind}, _failure(outcome))
 
-    def turn(self, make: Callable[[], Turn], settlements: Sequence[Settlement]) -> Turn:
+    def turn(self, make: Callable[[], Turn], settlements: Sequence[Settlement], want: int) -> Turn:
         """Make a turn, with a span unless it found nothing to do."""
         since = time.time()  # the span is made afterwards: most turns of an idle worker have none
         try:
@@ -53,7 +53,8 @@ class WorkerSpans:
         except RedisError as error:
             self._turned(since, settlements, 0, failure_of(error, str(error)))
             raise
-        claimed = len(turn.requests) + turn.spare
+        # the spare claims of one that wanted none are those of the turn before
+        claimed = len(turn.requests) + turn.spare if want else 0
         if settlements or claimed:
             self._turned(since, settlements, claimed, None)
         return turn
