@@ -180,6 +180,7 @@ def test_none_is_handed_out_once_another_call_found_its_session_lost(
     turn = queue.turn([], MANY, turns.got.extend)
     assert turns.got == []
     assert {*_keys(turn.requests)} <= {"failing"}
+    assert queue.held() == len(turn.requests)
 
 
 def test_those_that_a_restored_redis_still_has_are_handed_out(
@@ -274,9 +275,8 @@ def _travels_along(queue: Queue, turns: Turns, want: int) -> Turn:
 
 def test_they_are_shared_with_a_call_that_travels_along(queue: Queue, turns: Turns) -> None:
     """Then the turn returns them as any other does."""
-    turns.got.extend(_travels_along(queue, turns, MANY).requests)
-    turns.got.extend(queue.turn([], MANY).requests)
-    assert _keys(turns.got) == KEYS
+    turn = _travels_along(queue, turns, MANY)
+    assert (_keys(turn.requests), turn.spare, turns.got) == (KEYS, 0, [])
 
 
 def test_a_worker_learns_that_they_are_left_where_another_call_travelled_along(
