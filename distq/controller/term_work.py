@@ -65,10 +65,9 @@ class ControllerSources:
         self.streams = [source for source in self.sources if isinstance(source, StreamSource)]
         self._sync_timeout = controller.cache_sync_timeout
         self.begin_time()
+        cached = [each.caught_up for each in self.streams if each.is_cached]
         self._catching_up = CatchingUp(
-            [each.caught_up for each in self.streams if each.is_cached]
-            if must_be_in_step(controller.watches)
-            else [],
+            cached if must_be_in_step(controller.watches) else [],
             QueueStore(queue.connection, queue.name),
             epoch=config.leadership.epoch,
             timeout=self._sync_timeout,

@@ -82,12 +82,11 @@ class Stage(Sandbox):
 
     def full_lists(self, since: float, until: float) -> int:
         """Return how often all objects were listed between two Unix times; 0 on a cluster of your own."""
-        server = getattr(self, "api_server", None)
-        if not isinstance(server, EmulatedApiServer):
+        if self._kubeconfig or not isinstance(self.api_server, EmulatedApiServer):
             return 0
         return sum(
             request.full_list and request.path.endswith("/foos") and since <= request.time < until
-            for request in list(server.requests)  # a copy: the server's thread adds to it
+            for request in list(self.api_server.requests)  # a copy: the server's thread adds to it
         )
 
     def _furnish(self) -> None:
