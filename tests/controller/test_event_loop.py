@@ -3,19 +3,23 @@
 import asyncio
 import threading
 import warnings
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 import pytest
 
-from distq.clock import SYSTEM_CLOCK
+from distq.clock import SYSTEM_CLOCK, Clock
 from distq.config import Settings
-from distq.controller.controller import Controller
+from distq.controller.controller import Controller, Reconcile
 from distq.controller.manager import Manager
 from distq.controller.worker import event_loop
 from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.loop_executor import LoopExecutor
 from distq.redisio.limits import TURN_LIMIT
+from distq.testing import FakeClock
 from distq.workqueue.interface import SUCCESS, Request, Settlement
 from distq.workqueue.memory import MemoryQueue
 from tests.support.eventually import eventually
@@ -224,6 +228,114 @@ def test_tasks_that_begin_at_once_do_not_begin_within_one_another() -> None:
         running.call_soon_threadsafe(running.set_task_factory, None)
         executor.close()
     assert all(settlement.outcome is SUCCESS for settlement in finished)
+
+
+def reconcile_all(
+    reconcile: Reconcile, requests: Sequence[Request], *, concurrency: int = 10, clock: Clock = SYSTEM_CLOCK
+) -> list[Settlement]:
+    """Return the settlements of these requests, which wait for slots of one loop together."""
+    finished: list[Settlement] = []
+    loop = EventLoop()
+    with loop:
+        executor = LoopExecutor(
+            loop, "foos", reconcile, concurrency, timeout=None, clock=clock, on_finished=finished.append
+        )
+        executor.start(lambda: None)
+        executor.submit(requests)
+        eventually(lambda: len(finished) == len(requests))
+        executor.close()
+    return finished
+
+
+def numbered(count: int) -> list[Request]:
+    """Return so many requests."""
+    return [Request(str(number)) for number in range(count)]
+
+
+class Incomparable:
+    """A value that refuses each comparison, as an array of numpy does."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("ambiguous")
+
+
+@pytest.mark.parametrize("value", ["usual", Incomparable()])
+def test_no_handler_sees_a_context_variable_that_another_one_set(value: object) -> None:
+    """Also where none of them waits, so that they may follow one another in a task."""
+    seen: list[object] = []
+    variable: ContextVar[object] = ContextVar("variable")
+
+    async def reconcile(request: Request) -> None:
+        seen.append(variable.get())
+        if int(request.key) % 2:
+            variable.set(Incomparable())
+
+    def reconcile_with_value() -> list[Settlement]:
+        variable.set(value)
+        return reconcile_all(reconcile, numbered(100))
+
+    assert len(copy_context().run(reconcile_with_value)) == 100
+    assert all(each is value for each in seen)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_handler_that_cancels_its_task_late_hits_no_other_one(waits: bool) -> None:
+    """A timer that a handler left behind, or its own task, which it cancelled without waiting."""
+    first: list[asyncio.Task[Any]] = []
+
+    async def reconcile(request: Request) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if request.key == "0":
+            first.append(task)
+            if waits:
+                await asyncio.sleep(0)
+            else:
+                task.cancel()
+        else:
+            first[0].cancel()
+            await asyncio.sleep(0)
+
+    settlements = reconcile_all(reconcile, numbered(5), concurrency=1)
+    assert [each.outcome for each in settlements] == [SUCCESS] * 5
+
+
+def test_handlers_that_wait_have_all_slots_and_no_more() -> None:
+    """Ten wait for one another, after ten that did not wait; ten more have to wait for a slot."""
+    here, most = Counter[str](), [0]
+    all_here = asyncio.Event()
+
+    async def reconcile(request: Request) -> None:
+        if int(request.key) < 10:
+            return
+        here["now"] += 1
+        most.append(here["now"])
+        if here["now"] == 10:
+            all_here.set()
+        await all_here.wait()
+        await asyncio.sleep(0)
+        here["now"] -= 1
+
+    assert len(reconcile_all(reconcile, numbered(60))) == 60
+    assert max(most) == 10
+
+
+def test_handlers_that_do_not_wait_let_the_loop_do_other_work() -> None:
+    """After 5 ms in all, by the queue's clock, not after all of them."""
+    clock = FakeClock()
+    began: list[str] = []
+    ticks: list[int] = []
+
+    async def reconcile(request: Request) -> None:
+        if not began:
+            asyncio.get_running_loop().call_soon(lambda: ticks.append(len(began)))
+        began.append(request.key)
+        clock.step(0.001)
+
+    assert len(reconcile_all(reconcile, numbered(100), clock=clock)) == 100
+    assert ticks == [5]
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()])

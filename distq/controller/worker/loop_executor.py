@@ -1,4 +1,4 @@
-"""Where ``async def`` handlers run: as tasks of the event loop that all coroutines of a process share."""
+"""Where ``async def`` handlers run: in tasks of the event loop that all coroutines of a process share."""
 
 import asyncio
 import contextlib
@@ -7,6 +7,8 @@ import math
 import threading
 from collections import deque
 from collections.abc import Sequence
+from contextvars import copy_context
+from types import CoroutineType
 from typing import Any
 
 from distq.controller.worker.event_loop import EventLoop
@@ -14,9 +16,18 @@ from distq.controller.worker.executors import NOT_STARTED, Dispatch, Executor, e
 from distq.workqueue import current
 from distq.workqueue.interface import Request, is_cancelled
 
+LONGEST_ROUND = 0.005
+"""Seconds for which handlers that do not wait follow one another before the loop does other work."""
+
 
 class LoopExecutor(Executor):
-    """A slot is a task, made when a request gets its turn."""
+    """A slot is a task. It reconciles one request after another, until a handler waits in it.
+
+    To make a task costs more than a handler that waits for nothing. One that waits is the last of its task:
+    whatever it leaves behind, such as a timer that cancels the task, hits no other request.
+
+    In a *round* of the loop each task makes one step. A handler that ends in a later round has waited.
+    """
 
     def __init__(self, event_loop: EventLoop, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -26,14 +37,17 @@ class LoopExecutor(Executor):
         """Use the loop, which starts with its first user; dispatch in a thread of its own."""
         self._backlog: deque[Request] = deque()
         self._running: dict[int, tuple[Request, asyncio.Task[Any]]] = {}
-        self._free, self._is_filling = self._concurrency, False
+        self._free = self._concurrency
+        self._round, self._round_ends = 0, 0.0
+        self._in_round = False
+        """Whether ``_end_round`` will be called."""
         self._loop = self._event_loop.enter()
         threading.Thread(target=dispatch, name=f"{self._name}-dispatcher", daemon=True).start()
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Queue the requests for the loop and wake it once."""
         self._backlog.extend(requests)
-        self._loop.call_soon_threadsafe(self._fill)
+        self._loop.call_soon_threadsafe(self._fill, 1)  # if its handler waits, all slots are filled
 
     def pending(self) -> int:
         """Return how many requests wait for a task."""
@@ -42,11 +56,9 @@ class LoopExecutor(Executor):
     def cancel_pending(self) -> list[Request]:
         """Return the requests that have no task yet."""
         taken = []
-        try:
-            while True:  # one by one, because the loop takes requests meanwhile
-                taken.append(self._backlog.popleft())
-        except IndexError:
-            return taken
+        while (request := self._next()) is not None:  # one by one: the loop takes requests meanwhile
+            taken.append(request)
+        return taken
 
     def cancel(self, request: Request) -> None:
         """Cancel the request's task."""
@@ -62,27 +74,48 @@ class LoopExecutor(Executor):
         """Leave the loop; tasks that swallow their cancellation are left behind."""
         self._event_loop.leave()
 
-    def _fill(self) -> None:
-        """Give requests to free slots."""
-        if self._is_filling:  # an eager task begins, and may end, within create_task: no recursion
-            return
-        self._is_filling = True
+    def _next(self) -> Request | None:
         try:
-            while self._free:
-                request = self._backlog.popleft()
-                self._free -= 1
-                self._loop.create_task(self._handle(request))
+            return self._backlog.popleft()
         except IndexError:
-            pass
-        finally:
-            self._is_filling = False
+            return None
 
-    async def _handle(self, request: Request) -> None:
+    def _fill(self, tasks: int) -> None:
+        """Start so many tasks at most, if there are requests and free slots for them."""
+        for _ in range(min(tasks, self._free, len(self._backlog))):
+            self._free -= 1
+            self._loop.create_task(self._work())
+
+    def _begin_round(self) -> None:
+        """Let ``_end_round`` run before any handler that begins from now on, and waits, goes on."""
+        self._in_round, self._round_ends = True, self._now() + LONGEST_ROUND
+        self._loop.call_soon(self._end_round)
+
+    def _end_round(self) -> None:
+        """Give requests to all free slots: the handlers that have begun wait, or the round was too long."""
+        self._round += 1
+        self._in_round = False
+        self._fill(self._free)
+
+    async def _work(self) -> None:
+        """Reconcile requests until a handler has waited, or left a trace, or the round was too long."""
+        if not self._in_round:
+            self._begin_round()
+        this_round, may_go_on = self._round, True
+        while may_go_on and self._round == this_round and (request := self._next()) is not None:
+            may_go_on = await self._handle(request)
+        if self._backlog and self._round != this_round:
+            self._loop.create_task(self._work())  # in the same slot
+            return
+        self._free += 1  # if requests are left, the end of this round gives them to a slot
+
+    async def _handle(self, request: Request) -> bool:
+        """Reconcile a request; return whether its task may have another one in the same round."""
         task, place = asyncio.current_task(self._loop), id(request)
         assert task is not None  # noqa: S101  # the one that runs this
-        # not at create_task: a task cancelled before its first step would never report
         self._running[place] = request, task
-        current.enter((self._name, request))  # a task has a context of its own
+        current.enter((self._name, request))
+        context = copy_context()
         started, timed_out = self._now(), False
         limit: asyncio.Timeout | None = None
         result: object = NOT_STARTED
@@ -91,7 +124,7 @@ class LoopExecutor(Executor):
                 if self._spans is not None:
                     self._spans.begin(request)
                 result = self._reconcile(request)  # its decorator may answer without a coroutine
-                if inspect.isawaitable(result):
+                if result.__class__ is CoroutineType or inspect.isawaitable(result):
                     if self._timeout == math.inf:
                         result = await result
                     else:
@@ -103,11 +136,14 @@ class LoopExecutor(Executor):
             timed_out = True
             request.cancelled.set()
         del self._running[place]
-        self._free += 1
         ended = self._now()
         self._finish(request, result, ended - started, now=ended, timed_out=timed_out)
-        if self._backlog:
-            self._fill()
+        if ended >= self._round_ends or task.cancelling():
+            return False
+        try:
+            return copy_context() == context  # no variable of one handler reaches another
+        except Exception:  # noqa: BLE001 - values that cannot be compared differ
+            return False
 
     def _cancel(self, request: Request) -> None:
         if (running := self._running.get(id(request))) is not None:
