@@ -114,9 +114,9 @@ class _Calls:
         self.store.run("add", priority=900, max_length="", items=suspects)
         words = [word for item in suspects for word in (item, "0 2 0 - ValueError: no")]
         self.connection.execute("HSET", self.store.key("failures"), *words)
-        for consumer in (emptying, other, other, other):
+        for consumer in (emptying, *9 * [other]):
             assert not self._noted(
-                "turn: 250 suspects set apart", lambda consumer=consumer: consumer.turn(250)
+                "turn: 100 suspects set apart", lambda consumer=consumer: consumer.turn(250)
             )
         claimed = self._noted("turn: 250 claims beside 1,000 suspects", lambda: other.turn(250))
         assert len(claimed) == 250

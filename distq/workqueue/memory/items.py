@@ -23,7 +23,7 @@ _CRASHES_KEPT = 10
 
 _LINKS_KEPT = 10_000
 
-_SET_APART_AT_LEAST = 250
+_SET_APART_AT_LEAST = 100
 """A turn stops moving suspects apart once it has moved so many."""
 
 _SUSPECTS_LOOKED_AT = 100
@@ -381,12 +381,12 @@ class Items:
         """
         others: list[Item] = []
         met = 0
-        while found := self.ready(max(want - len(others), met) + len(others))[len(others) :]:
+        while found := self.ready(min(want - len(others), _SET_APART_AT_LEAST) + len(others))[len(others) :]:
             suspects = [item for item in found if self.is_suspect(item, now)]
             self.suspects.update(suspects)
             met += len(suspects)
             for item in found:
-                if item not in self.suspects and len(others) < want:
+                if item not in self.suspects:
                     may_be_claimed = hold_back([item])
                     others += may_be_claimed
                     met += not may_be_claimed

@@ -1,4 +1,4 @@
--- in: bounded, by_flow, cover, dead, delayed, dirty, held_back, now, order, paused, ready, split_due, stamp, suspects,
+-- in: bounded, by_flow, cover, dead, delayed, dirty, held_back, n_dead, now, order, paused, ready, split_due, stamp, suspects,
 --     tokens, wake
 -- out: enqueue_later, stamp
 -- Make items pending after a delay in µs. The earliest due time counts; an item that is pending now can only be raised.
@@ -8,9 +8,10 @@
 --- @include is_higher
 local function enqueue_later(items, delay, priority, keep_pending)
   stamp = math.max(stamp + 1, now)
-  local later = call('ZMSCORE', delayed, unpack(items))
+  local function places(key) return call('ZCARD', key) > 0 and call('ZMSCORE', key, unpack(items)) or {} end
+  local later = places(delayed)
   if keep_pending then
-    local parked, others = call('ZMSCORE', dead, unpack(items)), {}
+    local parked, others = places(dead), {}
     for i, item in ipairs(items) do
       if not (later[i] or parked[i]) then others[#others + 1] = item end
     end
@@ -18,9 +19,8 @@ local function enqueue_later(items, delay, priority, keep_pending)
     items, later = others, {}
   end
   local first = call('ZRANGEBYSCORE', delayed, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
-  local is_ready, is_dirty = call('ZMSCORE', ready, unpack(items)), call('ZMSCORE', dirty, unpack(items))
-  local is_suspect = call('ZMSCORE', suspects, unpack(items))
-  local is_held_back = bounded and call('ZMSCORE', held_back, unpack(items)) or {}
+  local is_ready, is_dirty, is_suspect = places(ready), places(dirty), places(suspects)
+  local is_held_back = bounded and places(held_back) or {}
   local earliest, raised = now + delay, order(priority, stamp)
   local to_ready, to_dirty, to_delayed = { 'ZADD', ready, 'LT' }, { 'ZADD', dirty, 'XX', 'LT' }, { 'ZADD', delayed }
   local to_suspects, from_held_back = { 'ZADD', suspects, 'XX', 'LT' }, { 'ZREM', held_back }
@@ -42,7 +42,7 @@ local function enqueue_later(items, delay, priority, keep_pending)
   if #to_dirty > 4 then call(unpack(to_dirty)) end
   if #to_suspects > 4 then call(unpack(to_suspects)) end
   local added = #to_delayed > 2 and call(unpack(to_delayed)) or 0
-  call('ZREM', dead, unpack(items))
+  if n_dead > 0 then call('ZREM', dead, unpack(items)) end
   -- the session that covers the first due time covers a later one, too
   local first_due, covered_until = first[2] and split_due(tonumber(first[2])) or 0, tonumber(cover) or 0
   local covered = (first_due > now and first_due <= earliest) or (covered_until > now and covered_until <= earliest)
