@@ -68,11 +68,6 @@ MUTANTS = [
     Mutant("siblings claimed beside a suspect", "alone, popped, records = 1, {}, {}", "alone = 1"),
     Mutant("a suspect that was met is lost", "if #to_suspects > 3 then call(unpack(to_suspects)) end", ""),
     Mutant("a suspect ends the look", "or met >= SET_APART_AT_LEAST", "or met > 0"),
-    Mutant(
-        "a long look at suspects",
-        "until #found == 0 or #records == want or met >= SET_APART_AT_LEAST",
-        "until #found == 0 or #records == want",
-    ),
     Mutant("lost before a suspect", "if #left > 2 then call(unpack(left)) end", ""),
     Mutant("a suspect claimed and waiting", "          call('ZREM', suspects, suspect)\n", ""),
     Mutant(
