@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Self
 
-from distq.redisio.keys import bytes_of, validate_key
+from distq.redisio.keys import all_bytes_of, bytes_of, validate_key
 from distq.redisio.limits import BATCH_LIMIT, CACHED_BYTES, TERMS_LIMIT
 from distq.redisio.object_cache import CachedObject, records_of
 from distq.redisio.scores import validate_priority
@@ -67,7 +67,8 @@ class Commit:
 
     def items(self) -> list[bytes]:
         """Return the keys as items, each once. Raises InvalidKey."""
-        keys = (key if isinstance(key, bytes) else validate_key(key) for key in self.keys)
+        # a list, here and below: a generator costs a call more for each
+        keys = [key if isinstance(key, bytes) else validate_key(key) for key in self.keys]
         return list(dict.fromkeys(keys))
 
     def about_text(self) -> str:
@@ -104,8 +105,8 @@ class Commit:
             "delay": self.delay,
             "rest": [
                 *items,
-                *map(bytes_of, chain(chain.from_iterable(self.known.items()), self.gone)),
-                *chain.from_iterable((name, *row) for name, row in cached.items()),
+                *all_bytes_of(chain(chain.from_iterable(self.known.items()), self.gone)),
+                *chain.from_iterable([(name, *row) for name, row in cached.items()]),
             ],
         }
 
@@ -115,7 +116,7 @@ class Commit:
         if sum(counts.values()) > BATCH_LIMIT:
             raise ValueError(f"a commit of {', '.join(f'{count} {what}' for what, count in counts.items())}")
         # dropped objects have no record: their bytes do not count
-        size = sum(len(terms) + len(record) for terms, record in cached.values() if record)
+        size = sum([len(terms) + len(record) for terms, record in cached.values() if record])
         if size > CACHED_BYTES:
             raise ValueError(f"a commit of {size} bytes of cached objects")
 

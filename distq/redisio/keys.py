@@ -34,7 +34,7 @@ election in Redis, and ``prefix:ended_login:ID`` a STRING for each ended login t
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from distq.config import Settings
 from distq.errors import InvalidKey, InvalidQueueName
@@ -141,6 +141,11 @@ def texts_of(items: Sequence[bytes]) -> list[str]:
 def bytes_of(text: str) -> bytes:
     """Return the item of a text that ``text_of`` returned."""
     return text.encode(errors="surrogateescape")
+
+
+def all_bytes_of(texts: Iterable[str]) -> list[bytes]:
+    """Return ``bytes_of`` of each."""
+    return [text.encode(errors="surrogateescape") for text in texts]
 
 
 def is_key(text: str, length: int) -> bool:

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from unittest.mock import patch
 
+from distq.controller.worker import claim_pace
 from distq.redisio.connection import Connection
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue import heartbeat
 from distq.workqueue.queue import Queue
-from tests.counted import paths, requests
+from tests.counted import paths, requests, wake_ups, watch_lines
 from tests.counted.paths import ITEMS, Calls, apart, keys
 
 Path = Callable[[Queue], None]
@@ -39,7 +40,8 @@ def _calls(path: Path, *, filled: bool) -> Measure:
 
         def work() -> None:
             queue = _queue(connection, filled=filled)
-            with calls.counted():
+            # a slot of a busy machine may come late, and its item would go back
+            with patch.object(claim_pace, "STALE", 3600.0), calls.counted():
                 path(queue)
 
         apart(work)
@@ -73,6 +75,10 @@ def _request(act: requests.Act) -> Measure:
     return Measure(lambda _: requests.own_calls(act), is_of_python=True)
 
 
+def _line(*, cached: bool) -> Measure:
+    return Measure(lambda connection: watch_lines.calls_of_line(connection, cached=cached), is_of_python=True)
+
+
 def _bytes(connection: Connection) -> float:
     _queue(connection, filled=True)
     found = connection.execute("MEMORY", "USAGE", "distq:{counted}:ready", "SAMPLES", "0")
@@ -81,6 +87,8 @@ def _bytes(connection: Connection) -> float:
 
 ALL = {
     "calls an item: drain": _calls(paths.drain, filled=True),
+    "calls an item: drain, async def": _calls(paths.drain_async, filled=True),
+    "calls an item: drain, async def that waits": _calls(paths.drain_waiting, filled=True),
     "calls an item: loop": _calls(paths.loop, filled=True),
     "calls an item: add one by one": _calls(paths.add_singly, filled=False),
     "calls an item: add together": _calls(paths.add_together, filled=False),
@@ -90,7 +98,10 @@ ALL = {
     "scripts of 10,000 items: drain": _at_server(paths.drain, paths.scripts_of, filled=True, of=10_000),
     "scripts an item: loop": _at_server(paths.loop, paths.scripts_of, filled=True),
     "scripts an item: add one by one": _at_server(paths.add_singly, paths.scripts_of, filled=False),
+    "scripts an item: add, ten handles wait": Measure(wake_ups.scripts_of_add),
     "bytes an item: ready": Measure(_bytes),
+    "calls a line of a watch": _line(cached=False),
+    "calls a line of a watch: cached": _line(cached=True),
     "own calls a request: get": _request(requests.get),
     "own calls a request: patch": _request(requests.patch),
     "own calls a request: status patch": _request(requests.patch_status),

@@ -1,5 +1,6 @@
 """The paths of an item, walked in one thread, so that a run counts what the run before it counted."""
 
+import asyncio
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -7,8 +8,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from distq.controller.controller import Controller
+from distq.controller.controller import Controller, Reconcile
 from distq.controller.worker.dispatcher import Dispatcher
+from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.executors import ThreadExecutor
 from distq.redisio.connection import Connection
 from distq.workqueue.interface import Request
@@ -83,6 +85,42 @@ class DispatcherInStep(Dispatcher):
         executor._work(self._slot)
 
 
+class LoopInStep(EventLoop):
+    """An event loop without a thread of its own."""
+
+    def enter(self) -> asyncio.AbstractEventLoop:
+        """Return the loop, which runs when it is asked to."""
+        self._loop = asyncio.new_event_loop()
+        return self._loop
+
+    def leave(self) -> None:
+        """Close the loop."""
+        self._loop.close()
+
+    def run_once(self) -> None:
+        """Run what is ready."""
+        self._loop.call_soon(self._loop.stop)
+        self._loop.run_forever()
+
+
+class LoopDispatcherInStep(Dispatcher):
+    """A dispatcher whose event loop runs in the thread of its turns, when it would wait for results."""
+
+    def drain(self, queue: Queue, loop: LoopInStep) -> None:
+        """Reconcile all that waits."""
+        self._executor.start(lambda: None)
+        self._in_step = loop
+        self._step()
+        while self._in_hand or self._finished:
+            self._step()
+        queue.close()
+        loop.leave()
+
+    def _wait(self, wait: float | None) -> None:
+        del wait
+        self._in_step.run_once()
+
+
 def drain(queue: Queue) -> None:
     """Let one slot reconcile all items of a queue, with a function that does nothing."""
 
@@ -90,6 +128,30 @@ def drain(queue: Queue) -> None:
         del request
 
     DispatcherInStep(Controller(queue, reconcile), concurrency=1).drain(queue)
+
+
+def drain_async(queue: Queue) -> None:
+    """Let a hundred tasks reconcile all items of a queue, with an ``async def`` that does nothing."""
+
+    async def reconcile(request: Request) -> None:
+        del request
+
+    _drain_on_loop(queue, reconcile)
+
+
+def drain_waiting(queue: Queue) -> None:
+    """Do the same with one that waits once."""
+
+    async def reconcile(request: Request) -> None:
+        del request
+        await asyncio.sleep(0)
+
+    _drain_on_loop(queue, reconcile)
+
+
+def _drain_on_loop(queue: Queue, reconcile: Reconcile) -> None:
+    loop = LoopInStep()
+    LoopDispatcherInStep(Controller(queue, reconcile), concurrency=100, event_loop=loop).drain(queue, loop)
 
 
 def loop(queue: Queue) -> None:

@@ -36,8 +36,8 @@ class Batch:
         self._objects: dict[str, CachedObject] = {}
         """The objects for the cache; no name of theirs is in ``_dropped``."""
         self._dropped: dict[str, str] = {}
-        self._bytes = 0
-        """Of all routes added, also of those that a later one replaced."""
+        self._rows = self._bytes = 0
+        """Of all routes added, also of those that a later one replaced: so an event need not count them."""
         self._version = ""
 
     def add(self, route: Route, version: str = "") -> None:
@@ -48,10 +48,9 @@ class Batch:
         name, keys, known, cached, gone_at, unrouted = route
         size = (cached.size if cached else 0) + (len(unrouted.why) if unrouted else 0)
         in_cache = cached is not None or bool(gone_at)
-        rows, room = 1 + (unrouted is not None), BATCH_LIMIT - self._size()
-        if len(keys) + rows + in_cache > room or self._bytes + size > CACHED_BYTES:
+        rows = 1 + (unrouted is not None)
+        if self._rows + len(keys) + rows + in_cache > BATCH_LIMIT or self._bytes + size > CACHED_BYTES:
             self.flush()
-            room = BATCH_LIMIT
         if in_cache:  # in the first commit: no key is pending before its object can be read
             self._objects.pop(name, None)
             self._dropped.pop(name, None)
@@ -59,13 +58,15 @@ class Batch:
                 self._objects[name] = cached
             else:
                 self._dropped[name] = gone_at
-            room -= 1
+            self._rows += 1
         self._bytes += size
-        while len(keys) + rows > room:
-            self._keys, self._version = dict.fromkeys(keys[:room]), ""
+        while self._rows + len(keys) + rows > BATCH_LIMIT:
+            room = BATCH_LIMIT - self._rows
+            self._keys, self._version, self._rows = dict.fromkeys(keys[:room]), "", BATCH_LIMIT
             self.flush()
-            keys, room = keys[room:], BATCH_LIMIT
+            keys = keys[room:]
         self._keys.update(dict.fromkeys(keys))
+        self._rows += len(keys) + rows
         # in the last commit: a leader that starts the chain over must not find the object handed over
         self._known[name] = known
         self._version = version
@@ -75,13 +76,14 @@ class Batch:
 
     def drop(self, name: str, version: str) -> None:
         """Drop the object from the cache unless it is newer than ``version``."""
-        if self._size() >= BATCH_LIMIT:
+        if self._rows >= BATCH_LIMIT:
             self.flush()
         self._dropped[name] = version
+        self._rows += 1
 
     def flush(self) -> None:
         """Commit the routes added, if any; raises as ``Committer.commit`` does."""
-        if not self._size():
+        if not self._rows:
             return
         committer = self._committer
         committer.commit(
@@ -98,10 +100,6 @@ class Batch:
             )
         )
         self._clear()
-
-    def _size(self) -> int:
-        cached = len(self._objects) + len(self._dropped)
-        return len(self._keys) + len(self._known) + len(self._unrouted) + cached
 
 
 def hand_over(events: Sequence[WatchEvent], router: Router, committer: Committer) -> None:
@@ -123,7 +121,8 @@ def hand_over(events: Sequence[WatchEvent], router: Router, committer: Committer
     for event in events:
         obj, name = event.object, event.object.key
         try:
-            route = router.route(_TYPES[event.type], obj, known.get(name, NEVER), replaced.get(name))
+            before, was = (known[name], replaced.get(name)) if router.mapped else (NEVER, None)
+            route = router.route(_TYPES[event.type], obj, before, was)
         except RoutingError:
             batch.flush()
             raise

@@ -90,6 +90,9 @@ class Router:
         self.compares = bool(compared)
         whole = self.caching is not None and self.caching.is_whole
         self._asks_of_replaced = whole and isinstance(watch, Watches)
+        keeps_by_functions = self.caching is not None and (not whole or bool(self.caching.indexers))
+        self._has_functions = self.mapped or self._predicate is not None or keeps_by_functions
+        """Whether functions of the program see its objects, and may read caches meanwhile."""
         self.last_seen = LastSeen(compared)
 
     def replaced(self, names: Iterable[str], committer: Committer) -> dict[str, Replaced]:
@@ -131,7 +134,11 @@ class Router:
         elif self.caching is not None and kept is None:
             self.failures.left_out(obj, "the cache")
         old = self.last_seen.old(obj) if self.compares and kind == "update" and not in_list else None
-        keys, problem = self._keys_or_problem(Event(kind, obj, old, in_list), obj, own, kept)
+        if self._has_functions:
+            keys, problem = self._keys_or_problem(Event(kind, obj, old, in_list), obj, own, kept)
+        else:  # as often: an object pays for no event that no function sees
+            problem = kept.problem if kept else None
+            keys = own if problem is None else None
         if problem is None and self.compares:  # the next event is compared with what was handed over
             problem = self._remember(obj)
         unrouted = None if problem is None else self._unrouted_by(problem, obj)
