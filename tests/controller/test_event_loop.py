@@ -4,7 +4,7 @@ import asyncio
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from typing import Any
@@ -261,9 +261,10 @@ class Incomparable:
         raise ValueError("ambiguous")
 
 
+@pytest.mark.parametrize("waits", [True, False])
 @pytest.mark.parametrize("value", ["usual", Incomparable()])
-def test_no_handler_sees_a_context_variable_that_another_one_set(value: object) -> None:
-    """Also where none of them waits, so that they may follow one another in a task."""
+def test_no_handler_sees_a_context_variable_that_another_one_set(value: object, waits: bool) -> None:
+    """Those that do not wait may follow one another in a task; after the others a task makes the next one."""
     seen: list[object] = []
     variable: ContextVar[object] = ContextVar("variable")
 
@@ -271,6 +272,8 @@ def test_no_handler_sees_a_context_variable_that_another_one_set(value: object) 
         seen.append(variable.get())
         if int(request.key) % 2:
             variable.set(Incomparable())
+        if waits:
+            await asyncio.sleep(0)
 
     def reconcile_with_value() -> list[Settlement]:
         variable.set(value)
@@ -300,6 +303,50 @@ def test_a_handler_that_cancels_its_task_late_hits_no_other_one(waits: bool) -> 
 
     settlements = reconcile_all(reconcile, numbered(5), concurrency=1)
     assert [each.outcome for each in settlements] == [SUCCESS] * 5
+
+
+def cancel_and_take_it_back(task: asyncio.Task[Any]) -> None:
+    """As a handler does that stops itself and goes on."""
+    task.cancel()
+    task.uncancel()
+
+
+def cancel_soon(task: asyncio.Task[Any]) -> None:
+    """As a timer does that nobody stops."""
+    asyncio.get_running_loop().call_soon(task.cancel)
+
+
+@pytest.mark.parametrize("leave", [cancel_and_take_it_back, cancel_soon])
+def test_a_cancellation_that_a_handler_leaves_without_waiting_hits_no_other_one(
+    leave: Callable[[asyncio.Task[Any]], None],
+) -> None:
+    """``uncancel`` of Python 3.11 and 3.12 lets the next wait be cancelled all the same."""
+
+    async def reconcile(request: Request) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        if request.key == "0":
+            leave(task)
+        else:
+            await asyncio.sleep(0.001)
+
+    settlements = reconcile_all(reconcile, numbered(5), concurrency=1)
+    assert [each.outcome for each in settlements] == [SUCCESS] * 5
+
+
+def test_a_callback_for_the_end_of_a_task_waits_for_no_other_handler() -> None:
+    """The next handler waits for it, so it has a task of its own."""
+    released = asyncio.Event()
+
+    async def reconcile(request: Request) -> None:
+        if request.key == "0":
+            task = asyncio.current_task()
+            assert task is not None
+            task.add_done_callback(lambda _: released.set())
+        else:
+            await released.wait()
+
+    assert len(reconcile_all(reconcile, numbered(2), concurrency=1)) == 2
 
 
 def test_handlers_that_wait_have_all_slots_and_no_more() -> None:

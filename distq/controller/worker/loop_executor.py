@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from contextvars import copy_context
+from sys import getrefcount
 from types import CoroutineType
 from typing import Any
 
@@ -24,7 +25,8 @@ class LoopExecutor(Executor):
     """A slot is a task. It reconciles one request after another, until a handler waits in it.
 
     To make a task costs more than a handler that waits for nothing. One that waits is the last of its task:
-    whatever it leaves behind, such as a timer that cancels the task, hits no other request.
+    what it leaves behind, such as a timer that cancels the task, hits no other request. So is one that gave
+    its task away, cancelled it, or set a context variable.
 
     In a *round* of the loop each task makes one step. A handler that ends in a later round has waited.
     """
@@ -99,20 +101,23 @@ class LoopExecutor(Executor):
 
     async def _work(self) -> None:
         """Reconcile requests until a handler has waited, or left a trace, or the round was too long."""
+        task, context = asyncio.current_task(self._loop), copy_context()
+        assert task is not None  # noqa: S101  # the one that runs this
         if not self._in_round:
             self._begin_round()
         this_round, may_go_on = self._round, True
+        references = getrefcount(task)  # one more: a handler left the task to something that may cancel it
         while may_go_on and self._round == this_round and (request := self._next()) is not None:
-            may_go_on = await self._handle(request)
+            may_go_on = await self._handle(request, task) and getrefcount(task) == references
         if self._backlog and self._round != this_round:
-            self._loop.create_task(self._work())  # in the same slot
+            # in the same slot, but without the variables that the handler set
+            context.run(self._loop.create_task, self._work())
             return
         self._free += 1  # if requests are left, the end of this round gives them to a slot
 
-    async def _handle(self, request: Request) -> bool:
+    async def _handle(self, request: Request, task: asyncio.Task[Any]) -> bool:
         """Reconcile a request; return whether its task may have another one in the same round."""
-        task, place = asyncio.current_task(self._loop), id(request)
-        assert task is not None  # noqa: S101  # the one that runs this
+        place = id(request)
         self._running[place] = request, task
         current.enter((self._name, request))
         context = copy_context()
@@ -138,7 +143,7 @@ class LoopExecutor(Executor):
         del self._running[place]
         ended = self._now()
         self._finish(request, result, ended - started, now=ended, timed_out=timed_out)
-        if ended >= self._round_ends or task.cancelling():
+        if ended >= self._round_ends or _is_marked(task):
             return False
         try:
             return copy_context() == context  # no variable of one handler reaches another
@@ -153,3 +158,9 @@ class LoopExecutor(Executor):
         for request, task in list(self._running.values()):
             request.cancelled.set()
             task.cancel()
+
+
+def _is_marked(task: Any) -> bool:
+    """Return whether the task's next wait would be cancelled, or callbacks wait for the task's end."""
+    # _must_cancel: before Python 3.13 ``uncancel`` does not take back a cancellation of the next wait
+    return bool(task.cancelling() or task._must_cancel or task._callbacks)  # noqa: SLF001
