@@ -107,7 +107,7 @@ class LoopExecutor(Executor):
             self._begin_round()
         this_round, may_go_on = self._round, True
         references = getrefcount(task)  # one more: a handler left the task to something that may cancel it
-        while may_go_on and self._round == this_round and (request := self._next()) is not None:
+        while may_go_on and (request := self._next()) is not None:
             may_go_on = await self._handle(request, task) and getrefcount(task) == references
         if self._backlog and self._round != this_round:
             # in the same slot, but without the variables that the handler set
@@ -115,9 +115,9 @@ class LoopExecutor(Executor):
             return
         self._free += 1  # if requests are left, the end of this round gives them to a slot
 
-    async def _handle(self, request: Request, task: asyncio.Task[Any]) -> bool:
+    async def _handle(self, request: Request, task: Any) -> bool:
         """Reconcile a request; return whether its task may have another one in the same round."""
-        place = id(request)
+        this_round, place = self._round, id(request)
         self._running[place] = request, task
         current.enter((self._name, request))
         context = copy_context()
@@ -143,11 +143,13 @@ class LoopExecutor(Executor):
         del self._running[place]
         ended = self._now()
         self._finish(request, result, ended - started, now=ended, timed_out=timed_out)
-        if ended >= self._round_ends or _is_marked(task):
+        if self._round != this_round or ended >= self._round_ends:
             return False
         try:
-            return copy_context() == context  # no variable of one handler reaches another
-        except Exception:  # noqa: BLE001 - values that cannot be compared differ
+            # before Python 3.13 ``uncancel`` does not take back a cancellation of the next wait
+            is_marked = task.cancelling() or task._must_cancel or task._callbacks  # noqa: SLF001
+            return not is_marked and copy_context() == context  # no variable of one handler reaches another
+        except Exception:  # noqa: BLE001 - values without a comparison differ; a task of another class
             return False
 
     def _cancel(self, request: Request) -> None:
@@ -158,9 +160,3 @@ class LoopExecutor(Executor):
         for request, task in list(self._running.values()):
             request.cancelled.set()
             task.cancel()
-
-
-def _is_marked(task: Any) -> bool:
-    """Return whether the task's next wait would be cancelled, or callbacks wait for the task's end."""
-    # _must_cancel: before Python 3.13 ``uncancel`` does not take back a cancellation of the next wait
-    return bool(task.cancelling() or task._must_cancel or task._callbacks)  # noqa: SLF001
