@@ -1,11 +1,12 @@
 """All coroutines of a process run on one event loop, which lives as long as it has a user."""
 
 import asyncio
+import gc
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from typing import Any
 
@@ -230,10 +231,11 @@ def test_tasks_that_begin_at_once_do_not_begin_within_one_another() -> None:
     assert all(settlement.outcome is SUCCESS for settlement in finished)
 
 
-def reconcile_all(
-    reconcile: Reconcile, requests: Sequence[Request], *, concurrency: int = 10, clock: Clock = SYSTEM_CLOCK
-) -> list[Settlement]:
-    """Return the settlements of these requests, which wait for slots of one loop together."""
+@contextmanager
+def executing(
+    reconcile: Reconcile, *, concurrency: int = 10, clock: Clock = SYSTEM_CLOCK
+) -> Iterator[tuple[LoopExecutor, list[Settlement]]]:
+    """Give an executor with a loop of its own, and the settlements that it makes."""
     finished: list[Settlement] = []
     loop = EventLoop()
     with loop:
@@ -241,9 +243,17 @@ def reconcile_all(
             loop, "foos", reconcile, concurrency, timeout=None, clock=clock, on_finished=finished.append
         )
         executor.start(lambda: None)
+        yield executor, finished
+        executor.close()
+
+
+def reconcile_all(
+    reconcile: Reconcile, requests: Sequence[Request], *, concurrency: int = 10, clock: Clock = SYSTEM_CLOCK
+) -> list[Settlement]:
+    """Return the settlements of these requests, which wait for slots of one loop together."""
+    with executing(reconcile, concurrency=concurrency, clock=clock) as (executor, finished):
         executor.submit(requests)
         eventually(lambda: len(finished) == len(requests))
-        executor.close()
     return finished
 
 
@@ -252,35 +262,73 @@ def numbered(count: int) -> list[Request]:
     return [Request(str(number)) for number in range(count)]
 
 
-class Incomparable:
-    """A value that refuses each comparison, as an array of numpy does."""
-
-    __hash__ = object.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        raise ValueError("ambiguous")
-
-
 @pytest.mark.parametrize("waits", [True, False])
-@pytest.mark.parametrize("value", ["usual", Incomparable()])
-def test_no_handler_sees_a_context_variable_that_another_one_set(value: object, waits: bool) -> None:
-    """Those that do not wait may follow one another in a task; after the others a task makes the next one."""
-    seen: list[object] = []
-    variable: ContextVar[object] = ContextVar("variable")
+def test_no_handler_sees_a_context_variable_that_another_one_set(waits: bool) -> None:
+    """Those of one slot follow one another in a task; the next task begins while another one runs."""
+    seen: list[str] = []
+    variable: ContextVar[str] = ContextVar("variable", default="usual")
 
     async def reconcile(request: Request) -> None:
         seen.append(variable.get())
         if int(request.key) % 2:
-            variable.set(Incomparable())
+            variable.set(request.key)
         if waits:
             await asyncio.sleep(0)
 
     def reconcile_with_value() -> list[Settlement]:
-        variable.set(value)
+        variable.set("of the dispatcher")
         return reconcile_all(reconcile, numbered(100))
 
     assert len(copy_context().run(reconcile_with_value)) == 100
-    assert all(each is value for each in seen)
+    assert seen == ["usual"] * 100
+
+
+def test_a_handler_that_swallows_its_cancellation_leaves_none_to_another_one() -> None:
+    """A later one of that slot would take a timeout of its own for that cancellation."""
+    counts: list[int] = []
+
+    async def reconcile(request: Request) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        counts.append(task.cancelling())
+        del task  # by which its slot would notice it
+        if request.key == "0":
+            executor.cancel(request)
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+
+    with executing(reconcile, concurrency=1) as (executor, finished):
+        executor.submit(numbered(5))
+        eventually(lambda: len(finished) == 5)
+    assert counts == [0] * 5
+
+
+class OpaqueTask(asyncio.Task[Any]):
+    """A task that does not show whether it will be cancelled."""
+
+    @property
+    def _must_cancel(self) -> bool:
+        raise AttributeError
+
+
+def test_tasks_of_any_class_run_handlers() -> None:
+    """As they are made by the task factory of a program."""
+    first: list[object] = []
+    trouble: list[object] = []
+
+    async def reconcile(request: Request) -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        if request.key == "0":
+            loop.set_task_factory(lambda loop, coroutine: OpaqueTask(coroutine, loop=loop))
+            loop.set_exception_handler(lambda _, context: trouble.append(context))
+            first.append(task)  # which ends with this request
+        else:
+            assert isinstance(task, OpaqueTask)
+
+    settlements = reconcile_all(reconcile, numbered(20), concurrency=1)
+    gc.collect()
+    assert [each.outcome for each in settlements] == [SUCCESS] * 20
+    assert trouble == []
 
 
 @pytest.mark.parametrize("waits", [True, False])
@@ -350,22 +398,27 @@ def test_a_callback_for_the_end_of_a_task_waits_for_no_other_handler() -> None:
 
 
 def test_handlers_that_wait_have_all_slots_and_no_more() -> None:
-    """Ten wait for one another, after ten that did not wait; ten more have to wait for a slot."""
+    """Ten wait for one another, after ten that did not wait; the others have to wait for a slot; so again."""
     here, most = Counter[str](), [0]
-    all_here = asyncio.Event()
+    all_here = [asyncio.Event() for _ in range(3)]
 
     async def reconcile(request: Request) -> None:
-        if int(request.key) < 10:
+        batch, number = divmod(int(request.key), 60)
+        if number < 10:
             return
         here["now"] += 1
+        here[f"in {batch}"] += 1
         most.append(here["now"])
-        if here["now"] == 10:
-            all_here.set()
-        await all_here.wait()
+        if here[f"in {batch}"] == 10:
+            all_here[batch].set()
+        await all_here[batch].wait()
         await asyncio.sleep(0)
         here["now"] -= 1
 
-    assert len(reconcile_all(reconcile, numbered(60))) == 60
+    with executing(reconcile) as (executor, finished):
+        for end in (60, 120, 180):
+            executor.submit(numbered(end)[end - 60 :])
+            eventually(lambda end=end: len(finished) == end)  # type: ignore[misc]
     assert max(most) == 10
 
 

@@ -7,7 +7,7 @@ import math
 import threading
 from collections import deque
 from collections.abc import Sequence
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from sys import getrefcount
 from types import CoroutineType
 from typing import Any
@@ -22,13 +22,13 @@ LONGEST_ROUND = 0.005
 
 
 class LoopExecutor(Executor):
-    """A slot is a task. It reconciles one request after another, until a handler waits in it.
+    """A slot is a task, which reconciles one request after another, as client-go's workers do.
 
-    To make a task costs more than a handler that waits for nothing. One that waits is the last of its task:
-    what it leaves behind, such as a timer that cancels the task, hits no other request. So is one that gave
-    its task away, cancelled it, or set a context variable.
+    To make a task for each would cost more than a handler that does little. A task ends early if a handler
+    left a trace in it that the next one would see: a context variable, a callback, or a cancellation that is
+    still to come.
 
-    In a *round* of the loop each task makes one step. A handler that ends in a later round has waited.
+    In a *round* of the loop each task makes one step.
     """
 
     def __init__(self, event_loop: EventLoop, *arguments: Any, **options: Any) -> None:
@@ -40,16 +40,17 @@ class LoopExecutor(Executor):
         self._backlog: deque[Request] = deque()
         self._running: dict[int, tuple[Request, asyncio.Task[Any]]] = {}
         self._free = self._concurrency
-        self._round, self._round_ends = 0, 0.0
-        self._in_round = False
-        """Whether ``_end_round`` will be called."""
+        self._in_round, self._round_ends = False, 0.0
+        self._context = Context()
+        """The one in which tasks begin: without the variables of any handler."""
         self._loop = self._event_loop.enter()
         threading.Thread(target=dispatch, name=f"{self._name}-dispatcher", daemon=True).start()
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Queue the requests for the loop and wake it once."""
         self._backlog.extend(requests)
-        self._loop.call_soon_threadsafe(self._fill, 1)  # if its handler waits, all slots are filled
+        # if its handler waits, all slots are filled
+        self._loop.call_soon_threadsafe(self._fill, 1, context=self._context)
 
     def pending(self) -> int:
         """Return how many requests wait for a task."""
@@ -89,35 +90,32 @@ class LoopExecutor(Executor):
             self._loop.create_task(self._work())
 
     def _begin_round(self) -> None:
-        """Let ``_end_round`` run before any handler that begins from now on, and waits, goes on."""
+        """Fill all slots in the next round, if handlers wait by then or take too long."""
         self._in_round, self._round_ends = True, self._now() + LONGEST_ROUND
-        self._loop.call_soon(self._end_round)
+        self._loop.call_soon(self._end_round, context=self._context)
 
     def _end_round(self) -> None:
-        """Give requests to all free slots: the handlers that have begun wait, or the round was too long."""
-        self._round += 1
         self._in_round = False
         self._fill(self._free)
 
     async def _work(self) -> None:
-        """Reconcile requests until a handler has waited, or left a trace, or the round was too long."""
-        task, context = asyncio.current_task(self._loop), copy_context()
+        """Reconcile requests until none is left, or a handler left a trace in this task."""
+        task, may_go_on = asyncio.current_task(self._loop), True
         assert task is not None  # noqa: S101  # the one that runs this
-        if not self._in_round:
-            self._begin_round()
-        this_round, may_go_on = self._round, True
         references = getrefcount(task)  # one more: a handler left the task to something that may cancel it
-        while may_go_on and (request := self._next()) is not None:
-            may_go_on = await self._handle(request, task) and getrefcount(task) == references
-        if self._backlog and self._round != this_round:
-            # in the same slot, but without the variables that the handler set
-            context.run(self._loop.create_task, self._work())
-            return
-        self._free += 1  # if requests are left, the end of this round gives them to a slot
+        try:
+            while may_go_on and (request := self._next()) is not None:
+                if self._backlog and not self._in_round:
+                    self._begin_round()
+                may_go_on = await self._handle(request, task) and getrefcount(task) == references
+        finally:
+            self._free += 1
+            if self._backlog and not self._in_round:
+                self._begin_round()
 
     async def _handle(self, request: Request, task: Any) -> bool:
-        """Reconcile a request; return whether its task may have another one in the same round."""
-        this_round, place = self._round, id(request)
+        """Reconcile a request; return whether its task may have another one."""
+        place = id(request)
         self._running[place] = request, task
         current.enter((self._name, request))
         context = copy_context()
@@ -143,13 +141,13 @@ class LoopExecutor(Executor):
         del self._running[place]
         ended = self._now()
         self._finish(request, result, ended - started, now=ended, timed_out=timed_out)
-        if self._round != this_round or ended >= self._round_ends:
-            return False
+        if self._in_round and ended >= self._round_ends:
+            await asyncio.sleep(0)
         try:
             # before Python 3.13 ``uncancel`` does not take back a cancellation of the next wait
             is_marked = task.cancelling() or task._must_cancel or task._callbacks  # noqa: SLF001
-            return not is_marked and copy_context() == context  # no variable of one handler reaches another
-        except Exception:  # noqa: BLE001 - values without a comparison differ; a task of another class
+            return not is_marked and copy_context() == context
+        except AttributeError:  # of a class of tasks that hides what would show a trace
             return False
 
     def _cancel(self, request: Request) -> None:
