@@ -26,7 +26,7 @@ class LoopExecutor(Executor):
 
     To make a task for each would cost more than a handler that does little. A task ends early if a handler
     left a trace in it that the next one would see: a context variable, a callback, or a cancellation that is
-    still to come.
+    still to come. Each has a task of its own if the program set a task factory, which may prepare tasks.
 
     In a *round* of the loop each task makes one step.
     """
@@ -107,14 +107,15 @@ class LoopExecutor(Executor):
             while may_go_on and (request := self._next()) is not None:
                 if self._backlog and not self._in_round:
                     self._begin_round()
-                may_go_on = await self._handle(request, task) and getrefcount(task) == references
+                is_clean = await self._handle(request, task) and getrefcount(task) == references
+                may_go_on = is_clean and self._loop.get_task_factory() is None
         finally:
             self._free += 1
             if self._backlog and not self._in_round:
                 self._begin_round()
 
     async def _handle(self, request: Request, task: Any) -> bool:
-        """Reconcile a request; return whether its task may have another one."""
+        """Reconcile a request; return whether the task is as it was before, except for references to it."""
         place = id(request)
         self._running[place] = request, task
         current.enter((self._name, request))
@@ -143,12 +144,9 @@ class LoopExecutor(Executor):
         self._finish(request, result, ended - started, now=ended, timed_out=timed_out)
         if self._in_round and ended >= self._round_ends:
             await asyncio.sleep(0)
-        try:
-            # before Python 3.13 ``uncancel`` does not take back a cancellation of the next wait
-            is_marked = task.cancelling() or task._must_cancel or task._callbacks  # noqa: SLF001
-            return not is_marked and copy_context() == context
-        except AttributeError:  # of a class of tasks that hides what would show a trace
-            return False
+        # before Python 3.13 ``uncancel`` does not take back a cancellation of the next wait
+        is_marked = task.cancelling() or task._must_cancel or task._callbacks  # noqa: SLF001
+        return not is_marked and copy_context() == context
 
     def _cancel(self, request: Request) -> None:
         if (running := self._running.get(id(request))) is not None:
