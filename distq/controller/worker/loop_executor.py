@@ -41,6 +41,8 @@ class LoopExecutor(Executor):
         self._running: dict[int, tuple[Request, asyncio.Task[Any]]] = {}
         self._free = self._concurrency
         self._in_round, self._round_ends = False, 0.0
+        self._shares_tasks = False
+        """Whether a task may have more than one request: no task factory looks for each."""
         self._context = Context()
         """The one in which tasks begin: without the variables of any handler."""
         self._loop = self._event_loop.enter()
@@ -92,6 +94,7 @@ class LoopExecutor(Executor):
     def _begin_round(self) -> None:
         """Fill all slots in the next round, if handlers wait by then or take too long."""
         self._in_round, self._round_ends = True, self._now() + LONGEST_ROUND
+        self._shares_tasks = self._loop.get_task_factory() is None
         self._loop.call_soon(self._end_round, context=self._context)
 
     def _end_round(self) -> None:
@@ -108,7 +111,7 @@ class LoopExecutor(Executor):
                 if self._backlog and not self._in_round:
                     self._begin_round()
                 is_clean = await self._handle(request, task) and getrefcount(task) == references
-                may_go_on = is_clean and self._loop.get_task_factory() is None
+                may_go_on = is_clean and self._shares_tasks
         finally:
             self._free += 1
             if self._backlog and not self._in_round:
