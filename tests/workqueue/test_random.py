@@ -70,6 +70,13 @@ def test_a_report_that_ends_its_stream_is_as_specified(connection: Connection) -
     machine.teardown()
 
 
+def test_a_delayed_item_that_its_commit_made_dead_is_as_specified(connection: Connection) -> None:
+    """Random calls found it dead and delayed, where the script looked for dead items before it made one."""
+    machine = QueueMachine(connection, Counter())
+    machine.commit(who=0, batch=Batch(["ns/a"], delay=1, unrouted=["ns/a", "ns/b"]))
+    machine.teardown()
+
+
 @pytest.fixture(scope="module")
 def any_connection() -> Iterator[Connection]:
     """Give a connection to one server: what a mistake does there, it does everywhere."""

@@ -12,7 +12,8 @@ local stamp, paused, cover, trace_until, fair_by =
 traced = trace_until
 --- @include stamp
 --- @include by_flow
-local n_dead, tokens = call('ZCARD', dead), call('LLEN', wake)
+call('ZCARD', dead)
+local tokens = call('LLEN', wake)
 if max_length ~= '' then
   --- @include capacity
   local fitted = fitting(items, tonumber(max_length))

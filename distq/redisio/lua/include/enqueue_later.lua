@@ -1,4 +1,4 @@
--- in: bounded, by_flow, cover, dead, delayed, dirty, held_back, n_dead, now, order, paused, ready, split_due, stamp, suspects,
+-- in: bounded, by_flow, cover, dead, delayed, dirty, held_back, now, order, paused, ready, split_due, stamp, suspects,
 --     tokens, wake
 -- out: enqueue_later, stamp
 -- Make items pending after a delay in µs. The earliest due time counts; an item that is pending now can only be raised.
@@ -42,7 +42,8 @@ local function enqueue_later(items, delay, priority, keep_pending)
   if #to_dirty > 4 then call(unpack(to_dirty)) end
   if #to_suspects > 4 then call(unpack(to_suspects)) end
   local added = #to_delayed > 2 and call(unpack(to_delayed)) or 0
-  if n_dead > 0 then call('ZREM', dead, unpack(items)) end
+  -- not by a count of before: the same commit may have made some of them dead
+  if call('ZCARD', dead) > 0 then call('ZREM', dead, unpack(items)) end
   -- the session that covers the first due time covers a later one, too
   local first_due, covered_until = first[2] and split_due(tonumber(first[2])) or 0, tonumber(cover) or 0
   local covered = (first_due > now and first_due <= earliest) or (covered_until > now and covered_until <= earliest)
