@@ -347,7 +347,7 @@ def cancel_and_take_it_back(task: asyncio.Task[Any]) -> None:
 
 
 def cancel_soon(task: asyncio.Task[Any]) -> None:
-    """As a timer does that nobody stops."""
+    """As a timer does that was left behind."""
     asyncio.get_running_loop().call_soon(task.cancel)
 
 

@@ -62,7 +62,18 @@ def apart(work: Callable[[], None]) -> None:
 
 
 class DispatcherInStep(Dispatcher):
-    """A dispatcher whose slot runs in the thread of its turns, when it would wait for results."""
+    """A dispatcher whose handlers run in the thread of its turns, when it would wait for results."""
+
+    def settle_all(self, queue: Queue) -> None:
+        """Make turns until nothing is left."""
+        self._step()
+        while self._in_hand or self._finished:
+            self._step()
+        queue.close()
+
+
+class ThreadDispatcherInStep(DispatcherInStep):
+    """One with a single slot."""
 
     def drain(self, queue: Queue) -> None:
         """Reconcile all that waits."""
@@ -72,10 +83,7 @@ class DispatcherInStep(Dispatcher):
         for thread in self._executor._threads:  # type: ignore[attr-defined]
             thread.join()
         self._slot = slot
-        self._step()
-        while self._in_hand or self._finished:
-            self._step()
-        queue.close()
+        self.settle_all(queue)
 
     def _wait(self, wait: float | None) -> None:
         del wait
@@ -103,17 +111,14 @@ class LoopInStep(EventLoop):
         self._loop.run_forever()
 
 
-class LoopDispatcherInStep(Dispatcher):
-    """A dispatcher whose event loop runs in the thread of its turns, when it would wait for results."""
+class LoopDispatcherInStep(DispatcherInStep):
+    """One with an event loop."""
 
     def drain(self, queue: Queue, loop: LoopInStep) -> None:
         """Reconcile all that waits."""
         self._executor.start(lambda: None)
         self._in_step = loop
-        self._step()
-        while self._in_hand or self._finished:
-            self._step()
-        queue.close()
+        self.settle_all(queue)
         loop.leave()
 
     def _wait(self, wait: float | None) -> None:
@@ -127,7 +132,7 @@ def drain(queue: Queue) -> None:
     def reconcile(request: Request) -> None:
         del request
 
-    DispatcherInStep(Controller(queue, reconcile), concurrency=1).drain(queue)
+    ThreadDispatcherInStep(Controller(queue, reconcile), concurrency=1).drain(queue)
 
 
 def drain_async(queue: Queue) -> None:

@@ -11,19 +11,11 @@ from distq.controller.watches import For, identities
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
+from tests.controller.leading import Term
 from tests.counted.paths import Calls, apart
 
 LINES, TOGETHER = 2000, 100
 PODS = Resource("v1", "Pod", "pods", namespaced=True)
-
-
-class _Term:
-    """A term of leadership without an end."""
-
-    identity, epoch, began = "counted", "1", 0.0
-
-    def may_act(self) -> bool:
-        return True
 
 
 def calls_of_line(connection: Connection, *, cached: bool) -> float:
@@ -47,7 +39,7 @@ def calls_of_line(connection: Connection, *, cached: bool) -> float:
 def _source(connection: Connection, *, cached: bool) -> StreamSource:
     client = cast("Any", SimpleNamespace(cluster_id=lambda: "counted", resolve=lambda _: PODS))
     config = SourceConfig(
-        queue="counted", connection=connection, client=client, leadership=_Term(), resync_period=0
+        queue="counted", connection=connection, client=client, leadership=Term(), resync_period=0
     )
     watch = For("v1/Pod", cached=cached)
     source = StreamSource(watch, config, identity=identities([watch])[0])

@@ -37,7 +37,7 @@ class Batch:
         """The objects for the cache; no name of theirs is in ``_dropped``."""
         self._dropped: dict[str, str] = {}
         self._rows = self._bytes = 0
-        """Of all routes added, also of those that a later one replaced: so an event need not count them."""
+        """Of all routes added, also of those that a later one replaced: each event would pay for a count."""
         self._version = ""
 
     def add(self, route: Route, version: str = "") -> None:
@@ -121,8 +121,7 @@ def hand_over(events: Sequence[WatchEvent], router: Router, committer: Committer
     for event in events:
         obj, name = event.object, event.object.key
         try:
-            before, was = (known[name], replaced.get(name)) if router.mapped else (NEVER, None)
-            route = router.route(_TYPES[event.type], obj, before, was)
+            route = router.route(_TYPES[event.type], obj, known.get(name, NEVER), replaced.get(name))
         except RoutingError:
             batch.flush()
             raise

@@ -91,8 +91,8 @@ class Router:
         whole = self.caching is not None and self.caching.is_whole
         self._asks_of_replaced = whole and isinstance(watch, Watches)
         keeps_by_functions = self.caching is not None and (not whole or bool(self.caching.indexers))
-        self._has_functions = self.mapped or self._predicate is not None or keeps_by_functions
-        """Whether functions of the program see its objects, and may read caches meanwhile."""
+        self._has_readers = self.mapped or self._predicate is not None or keeps_by_functions
+        """Whether functions of the program are called with its objects, and may read caches meanwhile."""
         self.last_seen = LastSeen(compared)
 
     def replaced(self, names: Iterable[str], committer: Committer) -> dict[str, Replaced]:
@@ -134,11 +134,7 @@ class Router:
         elif self.caching is not None and kept is None:
             self.failures.left_out(obj, "the cache")
         old = self.last_seen.old(obj) if self.compares and kind == "update" and not in_list else None
-        if self._has_functions:
-            keys, problem = self._keys_or_problem(Event(kind, obj, old, in_list), obj, own, kept)
-        else:  # as often: an object pays for no event that no function sees
-            problem = kept.problem if kept else None
-            keys = own if problem is None else None
+        keys, problem = self._keys_or_problem(Event(kind, obj, old, in_list), obj, own, kept)
         if problem is None and self.compares:  # the next event is compared with what was handed over
             problem = self._remember(obj)
         unrouted = None if problem is None else self._unrouted_by(problem, obj)
@@ -206,7 +202,7 @@ class Router:
         self, event: Event, obj: RawObject, own: list[bytes], kept: KeptObject | None
     ) -> tuple[Sequence[bytes] | None, BaseException | None]:
         """Return the event's keys, None if it is filtered; or the error of a function, or of our own look."""
-        if self.caching is not None:  # functions that read the cache find the object there as it is now
+        if self.caching is not None and self._has_readers:  # functions find the object as it is now
             self._begin(obj.key, own, kept.object if kept else None, obj.version)
         if kept is not None and kept.problem is not None:
             return None, kept.problem

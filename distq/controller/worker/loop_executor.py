@@ -42,7 +42,7 @@ class LoopExecutor(Executor):
         self._free = self._concurrency
         self._in_round, self._round_ends = False, 0.0
         self._shares_tasks = False
-        """Whether a task may have more than one request: no task factory looks for each."""
+        """Whether a task may have several requests: no task factory is to see each."""
         self._context = Context()
         """The one in which tasks begin: without the variables of any handler."""
         self._loop = self._event_loop.enter()
@@ -110,15 +110,14 @@ class LoopExecutor(Executor):
             while may_go_on and (request := self._next()) is not None:
                 if self._backlog and not self._in_round:
                     self._begin_round()
-                is_clean = await self._handle(request, task) and getrefcount(task) == references
-                may_go_on = is_clean and self._shares_tasks
+                may_go_on = await self._handle(request, task) and getrefcount(task) == references
         finally:
             self._free += 1
             if self._backlog and not self._in_round:
                 self._begin_round()
 
     async def _handle(self, request: Request, task: Any) -> bool:
-        """Reconcile a request; return whether the task is as it was before, except for references to it."""
+        """Reconcile a request; return whether the task may have another one, if nothing refers to it now."""
         place = id(request)
         self._running[place] = request, task
         current.enter((self._name, request))
@@ -147,6 +146,8 @@ class LoopExecutor(Executor):
         self._finish(request, result, ended - started, now=ended, timed_out=timed_out)
         if self._in_round and ended >= self._round_ends:
             await asyncio.sleep(0)
+        if not self._shares_tasks:
+            return False
         # before Python 3.13 ``uncancel`` does not take back a cancellation of the next wait
         is_marked = task.cancelling() or task._must_cancel or task._callbacks  # noqa: SLF001
         return not is_marked and copy_context() == context

@@ -23,6 +23,7 @@ end
 --- @include order
 --- @include check_flows
 --- @include due
+--- @include scores
 --- @include enqueue_later
 local added = enqueue_later(items, delay, priority, false)
 call('HSET', meta, 'stamp', stamp)

@@ -1,6 +1,6 @@
 -- in: bounded, by_flow, dead, delayed, dirty, fair_by, flows, held_back, meta, now, processing, ready, stamp, suspects,
 --     tokens, wake
--- out: enqueue, order, split_due, stamp, tokens
+-- out: enqueue, order, scores, split_due, stamp, tokens
 -- Make items pending now: ready, or dirty while claimed. A suspect that waits stays in `suspects`, and an item that is
 -- held back stays so unless it is raised. An add ends a delay, but keeps the delayed item's priority if that is higher,
 -- and revives a dead item. With `keep_pending`, delayed and dead items do not change.

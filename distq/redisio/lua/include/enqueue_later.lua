@@ -1,5 +1,5 @@
--- in: bounded, by_flow, cover, dead, delayed, dirty, held_back, now, order, paused, ready, split_due, stamp, suspects,
---     tokens, wake
+-- in: bounded, by_flow, cover, dead, delayed, dirty, held_back, now, order, paused, ready, scores, split_due, stamp,
+--     suspects, tokens, wake
 -- out: enqueue_later, stamp
 -- Make items pending after a delay in µs. The earliest due time counts; an item that is pending now can only be raised.
 -- A dead item is revived. With `keep_pending`, delayed and dead items do not change.
@@ -8,28 +8,28 @@
 --- @include is_higher
 local function enqueue_later(items, delay, priority, keep_pending)
   stamp = math.max(stamp + 1, now)
-  local function places(key) return call('ZCARD', key) > 0 and call('ZMSCORE', key, unpack(items)) or {} end
-  local later = places(delayed)
+  local later = scores(delayed, items)
   if keep_pending then
-    local parked, others = places(dead), {}
-    for i, item in ipairs(items) do
-      if not (later[i] or parked[i]) then others[#others + 1] = item end
+    local parked, others = scores(dead, items), {}
+    for _, item in ipairs(items) do
+      if not (later[item] or parked[item]) then others[#others + 1] = item end
     end
     if #others == 0 then return 0 end
     items, later = others, {}
   end
   local first = call('ZRANGEBYSCORE', delayed, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', '1')
-  local is_ready, is_dirty, is_suspect = places(ready), places(dirty), places(suspects)
-  local is_held_back = bounded and places(held_back) or {}
+  local is_ready, is_dirty, is_suspect = scores(ready, items), scores(dirty, items), scores(suspects, items)
+  local is_held_back = bounded and scores(held_back, items) or {}
   local earliest, raised = now + delay, order(priority, stamp)
   local to_ready, to_dirty, to_delayed = { 'ZADD', ready, 'LT' }, { 'ZADD', dirty, 'XX', 'LT' }, { 'ZADD', delayed }
   local to_suspects, from_held_back = { 'ZADD', suspects, 'XX', 'LT' }, { 'ZREM', held_back }
-  for i, item in ipairs(items) do
-    local to = (is_ready[i] and to_ready) or (is_dirty[i] and to_dirty) or (is_suspect[i] and to_suspects) or to_delayed
-    if not is_held_back[i] then
-      to[#to + 1] = to == to_delayed and due_score(later[i], earliest, priority) or raised
+  for _, item in ipairs(items) do
+    local to = (is_ready[item] and to_ready) or (is_dirty[item] and to_dirty)
+    to = to or (is_suspect[item] and to_suspects) or to_delayed
+    if not is_held_back[item] then
+      to[#to + 1] = to == to_delayed and due_score(later[item], earliest, priority) or raised
       to[#to + 1] = item
-    elseif is_higher(raised, is_held_back[i]) then
+    elseif is_higher(raised, is_held_back[item]) then
       to_ready[#to_ready + 1], to_ready[#to_ready + 2], from_held_back[#from_held_back + 1] = raised, item, item
     end
   end

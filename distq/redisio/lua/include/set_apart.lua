@@ -2,7 +2,7 @@
     -- out: n_suspects
     -- Claim from `ready`, and move the suspects that are found there to `suspects`. Only this moves items there, since
     -- a claim reads the failure records anyway. So each suspect is found once, and delays no other item again.
-    local SET_APART_AT_LEAST = 100 -- and fewer than twice as many: each takes Redis as long as some claims
+    local SET_APART_AT_LEAST = 100 -- and at most 199: one takes Redis as long as several claims
     local met, to_suspects = 0, { 'ZADD', suspects, 'LT' }
     local must_wait, hold_back
     if limit then
