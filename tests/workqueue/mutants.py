@@ -78,7 +78,7 @@ MUTANTS = [
     Mutant("suspects before all others", "or tonumber(order) < tonumber(popped[2])", "or true"),
     Mutant("suspects behind all others", "or tonumber(order) < tonumber(popped[2])", "or false"),
     Mutant("a suspect twice, by an add", "elseif suspected[item] then", "elseif false then"),
-    Mutant("a suspect delayed, too", "(is_suspect[i] and to_suspects) or", ""),
+    Mutant("a suspect delayed, too", "(is_suspect[item] and to_suspects) or", ""),
     Mutant(
         "a suspect twice, by a failure", "pending or (call('ZSCORE', suspects, item) and suspects)", "pending"
     ),
@@ -176,7 +176,7 @@ MUTANTS = [
     ),
     Mutant("no delay is one", "elseif delay == 0 then\n", "elseif false then\n"),
     Mutant("a commit ignores its delay", "if #items > 0 and delay > 0 then", "if false then"),
-    Mutant("kept pending overrun later", "if not (later[i] or parked[i]) then", "if true then"),
+    Mutant("kept pending overrun later", "if not (later[item] or parked[item]) then", "if true then"),
     Mutant(
         "kept pending overrun", "if not (keep_pending and (due[item] or parked[item])) then", "if true then"
     ),
@@ -388,7 +388,8 @@ MUTANTS = [
     Mutant(
         "held back and raised", "local n_raised = raised and call(unpack(raised)) or 0", "local n_raised = 0"
     ),
-    Mutant("held back and delayed", "    if not is_held_back[i] then\n", "    if true then\n"),
+    Mutant("dead and delayed", "if call('ZCARD', dead) > 0 then call('ZREM', dead, unpack(items)) end", ""),
+    Mutant("held back and delayed", "    if not is_held_back[item] then\n", "    if true then\n"),
     Mutant(
         "held back twice, by a failure",
         "pending or (bounded and call('ZSCORE', held_back, item) and held_back)",

@@ -123,10 +123,12 @@ def large_objects(stage: Stage) -> None:
     with stage.long_lease():
         leader = stage.leader()
         leader.forget_memory()
+        stage.gardener.rest()  # what is deleted while a list leaves it out is not seen to go
         stage.faulty_api.fault = _large_list(_new_version(stage))
         _list_anew(stage, leader)
         stage.faulty_api.fault = lambda _: None
         _list_anew(stage, leader)
+        stage.gardener.go_on()
         if leader.has_ended():
             stage.surprises.append(f"the leader ended with {leader.status}")
             return
