@@ -155,8 +155,7 @@ def is_key(text: str, length: int) -> bool:
 
 def are_keys(texts: Sequence[str], items: Sequence[bytes]) -> bool:
     """Return whether ``is_key`` holds for all; one check of all texts together if it does."""
-    lengths = list(map(len, items))
-    if not 0 < min(lengths) <= max(lengths) <= KEY_BYTES:
+    if not all(items) or max(map(len, items)) > KEY_BYTES:
         return False
     together = "".join(texts)
     return together.isprintable() or not _NO_KEY.search(together)

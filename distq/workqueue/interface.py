@@ -6,8 +6,9 @@ step, so that no crash can come between the two.
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, final
+from dataclasses import dataclass, field, fields
+from itertools import repeat
+from typing import Any, Literal, Protocol, cast, final
 
 from distq.errors import QueueFull
 from distq.redisio.scores import validate_priority
@@ -16,8 +17,28 @@ from distq.workqueue.cancellation import Cancelled, ClaimPeriod, LazyEvent
 from distq.workqueue.rate_limiters import validate_delay
 
 
+class _Events(dict[str, Cancelled]):
+    """The events of one turn's claims, by key, each created when it is first read: most claims need none."""
+
+    __slots__ = ("period",)
+
+    def __init__(self, period: ClaimPeriod) -> None:
+        self.period = period
+
+
+class _Slots:
+    """Where a Request has its fields: a worker makes and reads one for each item, and a dict costs more."""
+
+    __slots__ = (
+        *("__weakref__", "_cancelled"),
+        *("attempt", "enqueued_at", "fence", "key", "link", "priority"),
+    )
+    _cancelled: threading.Event | _Events
+    """The event, or the events of its turn."""
+
+
 @dataclass(frozen=True)
-class Request:
+class Request(_Slots):
     """A claimed key (controller-runtime ``reconcile.Request``).
 
     ``attempt`` counts from 1 and grows with each failure. ``fence`` grows with each turn of the queue: of
@@ -26,6 +47,8 @@ class Request:
     stop then. ``link`` is the W3C traceparent of the span that made the item pending, if the handle has a
     SpanProvider and the span is known.
     """
+
+    __slots__ = ()
 
     key: str
     attempt: int = 1
@@ -47,46 +70,71 @@ class Request:
         namespace, slash, name = self.key.partition("/")
         return name if slash else namespace
 
-    if not TYPE_CHECKING:  # otherwise a type checker accepts any name as an attribute
-
-        def __getattr__(self, name: str) -> Any:
-            """Create the claim's event when it is first read: most claims need none."""
-            period = self.__dict__.get("_period")
-            if name != "cancelled" or period is None:
-                raise AttributeError(f"Request has no {name}", name=name, obj=self)
-            # threads that race get the same one
-            return self.__dict__.setdefault("cancelled", Cancelled(period))
-
     def __getstate__(self) -> dict[str, Any]:
         """Create the event, so that a copy shares it and sees the claim's end."""
-        return {**vars(self), "cancelled": self.cancelled}
+        return getattr(self, "__dict__", {}) | {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Take over the state of a copy's original."""
+        for name, value in state.items():
+            object.__setattr__(self, name, value)
+
+
+def _cancelled(request: Request) -> threading.Event:
+    one = request._cancelled  # noqa: SLF001  # this module's own, here and below
+    if not isinstance(one, _Events):
+        return one
+    # in one step: threads that race get the same one, and so does a signal handler
+    return one.get(request.key) or one.setdefault(request.key, Cancelled(one.period))
+
+
+def _set_cancelled(request: Request, event: threading.Event) -> None:
+    object.__setattr__(request, "_cancelled", event)
+
+
+for _hides_slot in "attempt", "priority", "fence", "enqueued_at", "link":
+    delattr(Request, _hides_slot)  # a default, which only __init__ needs
+Request.cancelled = property(_cancelled, _set_cancelled)  # type: ignore[assignment]
+
+
+class _Claim(_Slots):
+    """A Request while its fields are set: as such it is frozen, and to set them takes twice as long."""
+
+    __slots__ = ()
+
+    def __init__(  # noqa: PLR0917  # for ``map``
+        self,
+        key: str,
+        attempt: int,
+        priority: int,
+        enqueued_at: float,
+        link: str,
+        fence: int,
+        events: _Events,
+    ) -> None:
+        self.key = key
+        self.attempt = attempt
+        self.priority = priority
+        self.enqueued_at = enqueued_at
+        self.link = link
+        self.fence = fence
+        self._cancelled = events
+        self.__class__ = Request  # type: ignore[assignment]  # has the same slots
 
 
 def claimed_requests(
-    items: Iterable[tuple[str, int, int, float, str]], fence: int, period: ClaimPeriod
+    keys: Sequence[str],
+    attempts: Iterable[int],
+    priorities: Iterable[int],
+    enqueued_at: Iterable[float],
+    links: Iterable[str],
+    *,
+    fence: int,
+    period: ClaimPeriod,
 ) -> list[Request]:
-    """Return the Requests of one turn's claims, each given as (key, attempt, priority, enqueued_at, link).
-
-    It sets the fields directly, at a third of the cost of ``__init__``.
-    """
-    new, fill, requests = Request.__new__, object.__setattr__, list[Request]()
-    for key, attempt, priority, since, link in items:
-        request = new(Request)
-        fill(
-            request,
-            "__dict__",
-            {
-                "key": key,
-                "attempt": attempt,
-                "priority": priority,
-                "fence": fence,
-                "enqueued_at": since,
-                "link": link,
-                "_period": period,
-            },
-        )
-        requests.append(request)
-    return requests
+    """Return the Requests of one turn's claims, given by columns; all but ``keys`` may have no end."""
+    columns = keys, attempts, priorities, enqueued_at, links, repeat(fence), repeat(_Events(period))
+    return cast("list[Request]", list(map(_Claim, *columns)))
 
 
 def waited(request: Request) -> float:
@@ -99,10 +147,10 @@ def is_cancelled(request: Request, now: float) -> bool:
 
     It creates no event.
     """
-    made = request.__dict__
-    if "cancelled" in made:  # and never taken out again
-        return bool(made["cancelled"].is_set())
-    period: ClaimPeriod = made["_period"]
+    events: Any = request._cancelled  # noqa: SLF001
+    if events and (events.__class__ is not _Events or request.key in events):
+        return request.cancelled.is_set()
+    period: ClaimPeriod = events.period
     return period.is_ended or (now >= period.ends_at and period.was_over(now))
 
 

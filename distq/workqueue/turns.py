@@ -129,8 +129,8 @@ class Claims:
             attempts = [1 if failure is None else failure.count + 1 for failure in failures]
             readable = all(failure is None or failure.readable for failure in failures)
         links = map(link_of, self.links) if self.links else repeat("")
-        columns = zip(keys, attempts, priorities, pending_since, links, strict=False)  # some have no end
-        requests = claimed_requests(columns, self.fence, self.period)
+        columns = keys, attempts, priorities, pending_since, links
+        requests = claimed_requests(*columns, fence=self.fence, period=self.period)
         if readable and are_keys(keys, items):
             return requests, []
         good, odd = list[Request](), list[Request]()

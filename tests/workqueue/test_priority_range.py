@@ -12,7 +12,7 @@ from distq.controller.watches import Every
 from distq.errors import ConfigError, InvalidPriority
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
-from distq.redisio.scores import decode_due, decode_order
+from distq.redisio.scores import decode_due, decode_order, decode_orders, orders_of
 from distq.redisio.stream_store import StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.interface import Result
@@ -65,6 +65,16 @@ def test_every_priority_of_the_range_is_kept_with_the_time(
         priority,
         1_795_000_005_001_000,
     )
+
+
+@pytest.mark.parametrize("odd", [[], [b"inf"], [b"-inf"], [b"1e+300"], [b"17"], [b"-0.5"]])
+@pytest.mark.parametrize("priority", [-900, 0, 900])
+def test_the_orders_of_many_items_are_read_as_one_is(priority: int, odd: list[bytes]) -> None:
+    """Also if one of them is a number that no script wrote."""
+    scores = [orders_of(priority)[0].encode(), orders_of(0)[0].encode(), *odd]
+    priorities, since = decode_orders(scores)
+    each = [decode_order(score) for score in scores]
+    assert list(zip(priorities, since, strict=False)) == [(rank, time / 1e6) for rank, time in each]
 
 
 class Level(IntEnum):

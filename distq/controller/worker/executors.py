@@ -308,9 +308,10 @@ class ThreadExecutor(Executor):
         slot.thread, forks = threading.get_ident(), _forks.count
         reconcile, now, spans = self._reconcile, self._now, self._spans
         enter, is_watched = current.enter, min(self._timeout, self._max_hold) < math.inf
+        dispatches = _Task.DISPATCH  # to read a member of an enum takes longer than to run a handler
         while (request := self._backlog.get()) is not None:
             # in a context without the variables that handlers set in the thread's
-            if request is _Task.DISPATCH and (request := Context().run(self._dispatch)) is None:
+            if request is dispatches and (request := Context().run(self._dispatch)) is None:
                 return
             started = now()
             if is_watched:  # else no check takes a request, and an item needs no lock
