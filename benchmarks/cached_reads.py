@@ -19,8 +19,8 @@ from distq.controller.stream.source_config import SourceConfig
 from distq.controller.stream.stream_source import StreamSource
 from distq.controller.watches import For, identities
 from distq.testing import EmulatedApiServer
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.controller.leading import Term
 
 CONFIG_MAPS, QUEUE = "v1/ConfigMap", "cached-reads"

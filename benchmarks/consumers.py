@@ -23,8 +23,9 @@ from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.cancellation import ClaimPeriod
 from distq.workqueue.engine import TurnSettings
-from distq.workqueue.interface import Request, Settlement, Success
+from distq.workqueue.interface import Settlement, Success
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from distq.workqueue.turns import decode, encode
 
 QUEUE = "waiting"

@@ -20,8 +20,8 @@ from distq.informer.objects import is_older
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 
 QUEUE = "benchmark"
 

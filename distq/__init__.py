@@ -46,8 +46,9 @@ if TYPE_CHECKING:
     from distq.inspector import Inspector
     from distq.redisio.connection import Connection
     from distq.workqueue.current import RequestFilter, current_request
-    from distq.workqueue.interface import Request, Result
+    from distq.workqueue.interface import Result
     from distq.workqueue.queue import Queue
+    from distq.workqueue.request import Request
 
 __version__ = "0.2.0"
 
@@ -67,8 +68,9 @@ _NAMES = {
     "distq.inspector": "Inspector",
     "distq.redisio.connection": "Connection",
     "distq.workqueue.current": "RequestFilter current_request",
-    "distq.workqueue.interface": "Request Result",
+    "distq.workqueue.interface": "Result",
     "distq.workqueue.queue": "Queue",
+    "distq.workqueue.request": "Request",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -12,11 +12,12 @@ from distq.errors import ConfigError
 from distq.mistakes import calling_line, pointing_to, suggesting_keywords
 from distq.seconds import Duration, in_seconds
 from distq.workqueue.handle import QueueHandle
-from distq.workqueue.interface import Request, Result
+from distq.workqueue.interface import Result
 from distq.workqueue.options import QueueKeywords
 from distq.workqueue.queue import Queue
 from distq.workqueue.queue_ownership import Purpose
 from distq.workqueue.rate_limiters import is_number, is_whole
+from distq.workqueue.request import Request
 
 if TYPE_CHECKING:
     from distq.controller.cached.caches import Caches

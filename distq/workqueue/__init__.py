@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from distq.workqueue.interface import Request, Result, WorkQueue
+from distq.workqueue.interface import Result, WorkQueue
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import (
     BucketRateLimiter,
@@ -14,6 +14,7 @@ from distq.workqueue.rate_limiters import (
     WithMaxWaitRateLimiter,
     default_controller_rate_limiter,
 )
+from distq.workqueue.request import Request
 
 if TYPE_CHECKING:
     from distq.workqueue.memory import MemoryQueue

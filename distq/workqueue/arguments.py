@@ -8,8 +8,9 @@ from typing import get_args, overload
 from distq.errors import ConfigError
 from distq.redisio.limits import TURN_LIMIT
 from distq.seconds import Duration, in_seconds
-from distq.workqueue.interface import Outcome, Request, Settlement
+from distq.workqueue.interface import Outcome, Settlement
 from distq.workqueue.rate_limiters import is_number, is_whole
+from distq.workqueue.request import Request
 
 
 def require_fleet_concurrency(limit: int | None) -> None:

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from distq.workqueue.dispositions import Dispositions
 from distq.workqueue.engine import Entry, RateLimitedAdd
-from distq.workqueue.interface import Request, Settlement, Turn, is_cancelled
+from distq.workqueue.interface import Settlement, Turn
+from distq.workqueue.request import Request, is_cancelled
 from distq.workqueue.turns import Claims, TurnReply
 
 FEW = 16

@@ -3,7 +3,7 @@
 import logging
 from contextvars import ContextVar
 
-from distq.workqueue.interface import Request
+from distq.workqueue.request import Request
 
 _current: ContextVar[tuple[str, Request] | None] = ContextVar("distq_current_request", default=None)
 

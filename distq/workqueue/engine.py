@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 from distq.forks import cached_property
 from distq.workqueue.callbacks import Callbacks
-from distq.workqueue.interface import Request, Settlement, Turn
+from distq.workqueue.interface import Settlement, Turn
 from distq.workqueue.options import QueueOptions
 from distq.workqueue.queue_ownership import Purpose
 from distq.workqueue.rate_limiters import (
@@ -19,6 +19,7 @@ from distq.workqueue.rate_limiters import (
     microseconds,
     program_of,
 )
+from distq.workqueue.request import Request
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # two failures of a key are two entries

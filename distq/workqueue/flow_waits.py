@@ -9,7 +9,7 @@ from heapq import nlargest
 
 from distq.redisio.durations import Durations
 from distq.redisio.limits import FLOW_LETTERS, FLOWS_REPORTED
-from distq.workqueue.interface import Request
+from distq.workqueue.request import Request
 
 WINDOW = 300.0
 """The most seconds that a description covers; it covers at least half of them."""

@@ -20,21 +20,13 @@ from distq.workqueue.arguments import (
     validate_timeout,
 )
 from distq.workqueue.engine import Engine, OnClaims, RateLimitedAdd, TurnSettings
-from distq.workqueue.interface import (
-    Done,
-    Outcome,
-    Release,
-    Request,
-    Result,
-    Settlement,
-    Turn,
-    all_ended,
-)
+from distq.workqueue.interface import Done, Outcome, Release, Result, Settlement, Turn, all_ended
 from distq.workqueue.main_thread import is_given_up, run_apart
 from distq.workqueue.options import QueueOptions
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.producer import Producer
 from distq.workqueue.queue_ownership import Purpose
+from distq.workqueue.request import Request
 
 _logger = logging.getLogger("distq.queue")
 _OUTAGE_PAUSE = 1.0

@@ -1,157 +1,18 @@
-"""The types of a queue: Request, Result, the WorkQueue protocol, and the turn at its core.
+"""The types of a queue: outcomes, Result, the WorkQueue protocol, and the turn at its core.
 
 Behind all claims and settlements is one operation, a *turn*: it settles claims and takes new ones in a single
 step, so that no crash can come between the two.
 """
 
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
-from itertools import repeat
-from typing import Any, Literal, Protocol, cast, final
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, final
 
 from distq.errors import QueueFull
 from distq.redisio.scores import validate_priority
 from distq.seconds import Duration, in_seconds
-from distq.workqueue.cancellation import Cancelled, ClaimPeriod, LazyEvent
 from distq.workqueue.rate_limiters import validate_delay
-
-
-class _Events(dict[str, Cancelled]):
-    """The events of one turn's claims, by key, each created when it is first read: most claims need none."""
-
-    __slots__ = ("period",)
-
-    def __init__(self, period: ClaimPeriod) -> None:
-        self.period = period
-
-
-class _Slots:
-    """Where a Request has its fields: a worker makes and reads one for each item, and a dict costs more."""
-
-    __slots__ = (
-        *("__weakref__", "_cancelled"),
-        *("attempt", "enqueued_at", "fence", "key", "link", "priority"),
-    )
-    _cancelled: threading.Event | _Events
-    """The event, or the events of its turn."""
-
-
-@dataclass(frozen=True)
-class Request(_Slots):
-    """A claimed key (controller-runtime ``reconcile.Request``).
-
-    ``attempt`` counts from 1 and grows with each failure. ``fence`` grows with each turn of the queue: of
-    two claims of a key the later one has the higher fence. ``enqueued_at`` is when the item became pending,
-    seconds since the epoch by the server's clock. ``cancelled`` is set once this process has lost the claim:
-    stop then. ``link`` is the W3C traceparent of the span that made the item pending, if the handle has a
-    SpanProvider and the span is known.
-    """
-
-    __slots__ = ()
-
-    key: str
-    attempt: int = 1
-    priority: int = 0
-    fence: int = 0
-    enqueued_at: float | None = None
-    cancelled: threading.Event = field(default_factory=LazyEvent, compare=False, repr=False)
-    link: str = field(default="", compare=False, repr=False)
-
-    @property
-    def namespace(self) -> str | None:
-        """Return the part of the key before its first slash; None if it has no slash."""
-        namespace, slash, _ = self.key.partition("/")
-        return namespace if slash else None
-
-    @property
-    def name(self) -> str:
-        """Return the part of the key after its first slash, or the whole key."""
-        namespace, slash, name = self.key.partition("/")
-        return name if slash else namespace
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Create the event, so that a copy shares it and sees the claim's end."""
-        return getattr(self, "__dict__", {}) | {each.name: getattr(self, each.name) for each in fields(self)}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over the state of a copy's original."""
-        for name, value in state.items():
-            object.__setattr__(self, name, value)
-
-
-def _cancelled(request: Request) -> threading.Event:
-    one = request._cancelled  # noqa: SLF001  # this module's own, here and below
-    if not isinstance(one, _Events):
-        return one
-    # in one step: threads that race get the same one, and so does a signal handler
-    return one.get(request.key) or one.setdefault(request.key, Cancelled(one.period))
-
-
-def _set_cancelled(request: Request, event: threading.Event) -> None:
-    object.__setattr__(request, "_cancelled", event)
-
-
-for _hides_slot in "attempt", "priority", "fence", "enqueued_at", "link":
-    delattr(Request, _hides_slot)  # a default, which only __init__ needs
-Request.cancelled = property(_cancelled, _set_cancelled)  # type: ignore[assignment]
-
-
-class _Claim(_Slots):
-    """A Request while its fields are set: as such it is frozen, and to set them takes twice as long."""
-
-    __slots__ = ()
-
-    def __init__(  # noqa: PLR0917  # for ``map``
-        self,
-        key: str,
-        attempt: int,
-        priority: int,
-        enqueued_at: float,
-        link: str,
-        fence: int,
-        events: _Events,
-    ) -> None:
-        self.key = key
-        self.attempt = attempt
-        self.priority = priority
-        self.enqueued_at = enqueued_at
-        self.link = link
-        self.fence = fence
-        self._cancelled = events
-        self.__class__ = Request  # type: ignore[assignment]  # has the same slots
-
-
-def claimed_requests(
-    keys: Sequence[str],
-    attempts: Iterable[int],
-    priorities: Iterable[int],
-    enqueued_at: Iterable[float],
-    links: Iterable[str],
-    *,
-    fence: int,
-    period: ClaimPeriod,
-) -> list[Request]:
-    """Return the Requests of one turn's claims, given by columns; all but ``keys`` may have no end."""
-    columns = keys, attempts, priorities, enqueued_at, links, repeat(fence), repeat(_Events(period))
-    return cast("list[Request]", list(map(_Claim, *columns)))
-
-
-def waited(request: Request) -> float:
-    """Return how many seconds the item was pending before its claim, by the server's clock."""
-    return max(0.0, request.fence / 1e6 - (request.enqueued_at or 0.0))
-
-
-def is_cancelled(request: Request, now: float) -> bool:
-    """Return ``request.cancelled.is_set()``, given the time that the queue's clock just showed.
-
-    It creates no event.
-    """
-    events: Any = request._cancelled  # noqa: SLF001
-    if events and (events.__class__ is not _Events or request.key in events):
-        return request.cancelled.is_set()
-    period: ClaimPeriod = events.period
-    return period.is_ended or (now >= period.ends_at and period.was_over(now))
+from distq.workqueue.request import Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,16 +20,8 @@ from distq.metrics import (
     Metric,
     MetricsProvider,
 )
-from distq.workqueue.interface import (
-    After,
-    Release,
-    Request,
-    Retry,
-    Settlement,
-    Turn,
-    all_ended,
-    waited,
-)
+from distq.workqueue.interface import After, Release, Retry, Settlement, Turn, all_ended
+from distq.workqueue.request import Request, waited
 
 
 class Recorder:

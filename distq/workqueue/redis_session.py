@@ -27,7 +27,8 @@ from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.dispositions import Dispositions
 from distq.workqueue.engine import Entry, OnClaims, TurnSettings
 from distq.workqueue.heartbeat import Heartbeat
-from distq.workqueue.interface import Request, Turn, is_cancelled
+from distq.workqueue.interface import Turn
+from distq.workqueue.request import Request, is_cancelled
 from distq.workqueue.turn_client import TurnClient
 
 _logger = logging.getLogger("distq.queue")

@@ -21,10 +21,11 @@ from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
 from distq.workqueue.dispositions import Dispositions
 from distq.workqueue.engine import Entry, TurnSettings, UnreadableItem
-from distq.workqueue.interface import Release, Request, Settlement
+from distq.workqueue.interface import Release, Settlement
 from distq.workqueue.lost_sessions import LostSessions
 from distq.workqueue.queue_ownership import LOOK_EVERY, QueueOwnership
 from distq.workqueue.rate_limiters import microseconds
+from distq.workqueue.request import Request
 from distq.workqueue.turns import UNKNOWN, TurnReply, decode, encode, parts
 from distq.workqueue.worker import Worker
 

@@ -24,12 +24,11 @@ from distq.workqueue.interface import (
     Outcome,
     Park,
     Release,
-    Request,
     Retry,
     Success,
-    claimed_requests,
 )
 from distq.workqueue.rate_limiters import Failure, fixed
+from distq.workqueue.request import Request, claimed_requests
 
 Kind = TypeVar("Kind", bound=Entry)
 

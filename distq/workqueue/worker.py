@@ -11,7 +11,8 @@ from typing import Any
 from distq.redisio.durations import Durations
 from distq.workqueue.engine import Entry, TurnSettings
 from distq.workqueue.flow_waits import FlowWaits
-from distq.workqueue.interface import Disposition, Park, Release, Request, Retry, Settlement, all_ended
+from distq.workqueue.interface import Disposition, Park, Release, Retry, Settlement, all_ended
+from distq.workqueue.request import Request
 from distq.workqueue.turns import TurnReply
 
 _HALF_LIFE = 2.0

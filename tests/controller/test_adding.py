@@ -14,9 +14,9 @@ from distq.controller.watches import For
 from distq.errors import ConfigError
 from distq.prometheus import PrometheusMetrics
 from distq.redisio.connection import Connection
-from distq.workqueue.interface import Request
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.controller.test_dispatcher import left_over
 from tests.controller.test_manager import CONFIG_MAP, labelled, managing, settings, watching  # noqa: F401
 from tests.metrics.test_prometheus import Scraped

@@ -28,9 +28,9 @@ from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.redisio.stream_store import stream_records
 from distq.workqueue.current import enter
-from distq.workqueue.interface import Request
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.controller import test_manager
 from tests.controller.caching import (
     CONFIG_MAPS,

@@ -20,8 +20,8 @@ from distq.inspector import Inspector
 from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import Committed, StreamStore
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.controller.caching import CONFIG_MAPS, EMULATED
 from tests.controller.leading import QUEUE, Scene
 from tests.controller.test_manager import managing

@@ -15,7 +15,7 @@ from distq.informer.listwatch import ListWatch
 from distq.informer.shared_informer import SharedInformer
 from distq.informer.stored_object import strip_managed_fields
 from distq.testing import FakeListWatch, Sandbox
-from distq.workqueue.interface import Request
+from distq.workqueue.request import Request
 from tests.client.recording_client import RecordingClient
 from tests.controller.caching import CONFIG_MAPS, ON_TWO_SERVERS, cached, lister
 from tests.controller.leading import Scene

@@ -7,8 +7,8 @@ import pytest
 from distq.controller.controller import Controller, purpose_of
 from distq.controller.watches import Every, For, Owns, Watch, Watches
 from distq.errors import ConfigError, InvalidQueueName
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 
 FOO = "example.com/v1/Foo"
 

@@ -11,8 +11,8 @@ from distq.inspector import Inspector, ItemInfo
 from distq.redisio.checkpoints import MARK
 from distq.redisio.stream_store import StreamStore
 from distq.testing import Sandbox
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.controller.leading import ON_ALL_SERVERS, QUEUE, Scene
 from tests.controller.test_stream import LOW, change, create, delete, put_at
 from tests.support.eventually import eventually

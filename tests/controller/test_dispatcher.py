@@ -22,9 +22,10 @@ from distq.redisio.connection import Argument, Connection
 from distq.redisio.conversation import Meanwhile
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.engine import OnClaims
-from distq.workqueue.interface import Request, Result, Settlement, Turn
+from distq.workqueue.interface import Result, Settlement, Turn
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
+from distq.workqueue.request import Request
 from tests.support.dispatchers import running
 from tests.support.eventually import eventually
 

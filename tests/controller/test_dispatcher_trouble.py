@@ -21,8 +21,9 @@ from distq.redisio.queue_store import QueueStore
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.claim_ledger import FEW
 from distq.workqueue.engine import OnClaims
-from distq.workqueue.interface import Request, Settlement, Turn
+from distq.workqueue.interface import Settlement, Turn
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.controller.test_dispatcher import KINDS, handler, left_over
 from tests.support.dispatchers import patient_turns_of, running, stop
 from tests.support.eventually import eventually

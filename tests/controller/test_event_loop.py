@@ -20,8 +20,9 @@ from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.loop_executor import LoopExecutor
 from distq.redisio.limits import TURN_LIMIT
 from distq.testing import FakeClock
-from distq.workqueue.interface import SUCCESS, Request, Settlement
+from distq.workqueue.interface import SUCCESS, Settlement
 from distq.workqueue.memory import MemoryQueue
+from distq.workqueue.request import Request
 from tests.support.eventually import eventually
 
 

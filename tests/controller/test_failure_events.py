@@ -18,7 +18,8 @@ from distq.metrics import EVENTS_DROPPED
 from distq.testing import FakeClock
 from distq.testing import sandbox as sandbox_module
 from distq.testing.sandbox import Sandbox
-from distq.workqueue.interface import Request, Retry, Settlement
+from distq.workqueue.interface import Retry, Settlement
+from distq.workqueue.request import Request
 from tests.support.api_servers import ApiServer
 from tests.support.recorded_metrics import RecordedMetrics
 

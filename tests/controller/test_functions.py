@@ -13,7 +13,7 @@ from distq.controller.functions import is_async
 from distq.controller.predicate import generation_changed
 from distq.controller.watches import Every, For, Watches
 from distq.errors import ConfigError
-from distq.workqueue.interface import Request
+from distq.workqueue.request import Request
 
 
 def reconcile(request: Request) -> None:

@@ -10,8 +10,9 @@ from distq.controller.controller import Controller
 from distq.redisio.connection import Connection
 from distq.workqueue.current import current_request
 from distq.workqueue.engine import OnClaims
-from distq.workqueue.interface import Request, Settlement, Turn
+from distq.workqueue.interface import Settlement, Turn
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.controller.test_dispatcher import left_over
 from tests.support.dispatchers import running
 from tests.support.eventually import eventually

@@ -18,8 +18,8 @@ from distq.controller.manager import Manager
 from distq.controller.shutdown import CLOSING_TIME, Shutdown
 from distq.controller.worker.event_loop import CLEAN_UP_TIME, CLOSE_TIME, EventLoop
 from distq.errors import ConfigError, NotFound
-from distq.workqueue.interface import Request
 from distq.workqueue.memory import MemoryQueue
+from distq.workqueue.request import Request
 from tests import ROOT
 from tests.controller.test_dispatcher import KINDS
 from tests.controller.test_manager import Running, managing

@@ -12,8 +12,8 @@ from distq.controller.worker import dispatcher as dispatching
 from distq.errors import ConfigError, NoSlotLeft
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.controller.test_dispatcher import left_over
 from tests.support.dispatchers import running
 from tests.support.eventually import eventually

@@ -18,8 +18,8 @@ from distq.controller.manager import Manager
 from distq.controller.worker import loop_watch
 from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.loop_watch import LoopWatch
-from distq.workqueue.interface import Request
 from distq.workqueue.memory import MemoryQueue
+from distq.workqueue.request import Request
 from tests.controller.test_manager import managing
 from tests.support.eventually import eventually
 

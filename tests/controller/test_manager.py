@@ -26,8 +26,8 @@ from distq.redisio.connection import Connection
 from distq.redisio.stream_store import stream_records
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.fake_clock import FakeClock
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.controller.leading import Scene
 from tests.controller.test_dispatcher import left_over
 from tests.support.api_servers import ApiServer

@@ -37,9 +37,10 @@ from distq.metrics import (
 from distq.redisio.connection import Connection
 from distq.testing import EmulatedApiServer
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.interface import Request, Result
+from distq.workqueue.interface import Result
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
+from distq.workqueue.request import Request
 from tests.controller.test_dispatcher import handler, left_over
 from tests.controller.test_manager import managing
 from tests.support.dispatchers import running

@@ -7,7 +7,8 @@ from distq.clock import SystemClock
 from distq.controller.worker.executors import ThreadExecutor
 from distq.controller.worker.slot import Slot
 from distq.testing import FakeClock
-from distq.workqueue.interface import SUCCESS, Request, Settlement
+from distq.workqueue.interface import SUCCESS, Settlement
+from distq.workqueue.request import Request
 
 
 def test_the_clock_takes_only_the_request_that_it_looked_at() -> None:

@@ -16,8 +16,8 @@ from distq.controller.watches import For
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.controller.leading import ON_ALL_SERVERS
 from tests.controller.test_manager import managing
 from tests.support.api_servers import ApiServer

@@ -31,9 +31,10 @@ from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.claim_ledger import FEW
-from distq.workqueue.interface import Request, Result, Settlement, Success, Turn
+from distq.workqueue.interface import Result, Settlement, Success, Turn
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
+from distq.workqueue.request import Request
 from tests import ROOT
 from tests.controller.leading import Scene
 from tests.controller.test_manager import managing

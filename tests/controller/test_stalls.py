@@ -15,9 +15,9 @@ from distq.controller.watches import Watch, Watches
 from distq.errors import Stalled
 from distq.metrics import STREAM_COMMITS, WORK_DURATION, Labels, Metric, Sample
 from distq.redisio.connection import Connection
-from distq.workqueue.interface import Request
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.api_servers import EmulatedServer
 
 one_server = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)

@@ -25,8 +25,8 @@ from distq.informer.lister import Lister
 from distq.metrics import CACHE_UNWRITTEN
 from distq.redisio.connection import Connection
 from distq.testing import EmbeddedValkey, EmulatedApiServer
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.controller.caching import (
     CONFIG_MAPS,
     EMULATED,

@@ -13,8 +13,8 @@ from distq.controller.worker.dispatcher import Dispatcher
 from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.executors import ThreadExecutor
 from distq.redisio.connection import Connection
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 
 ITEMS = 5000
 

@@ -14,9 +14,9 @@ from distq.redisio.history import COARSE, FINE
 from distq.redisio.keys import queue_key
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import StreamStore
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from distq.workqueue.queue_ownership import Purpose
+from distq.workqueue.request import Request
 
 FAILING = {
     "prod/billing": TerminalError("spec.image: no such image: registry.example/billing:v4"),

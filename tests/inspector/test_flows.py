@@ -18,8 +18,8 @@ from distq.redisio.roles import user_of
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.flow_waits import WINDOW, FlowWaits
 from distq.workqueue.gauges import EXCEEDED, QueueGauges
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.counting_connection import CountingConnection
 from tests.support.monitored import commands_of
 

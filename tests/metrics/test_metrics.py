@@ -33,8 +33,9 @@ from distq.redisio.queue_store import QueueStore
 from distq.testing import FakeClock, MemoryQueue
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.gauges import EXCEEDED, LEVELS, PAGE, UNKNOWN, QueueGauges
-from distq.workqueue.interface import Request, Result
+from distq.workqueue.interface import Result
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.counting_connection import CountingConnection
 from tests.support.recorded_metrics import RecordedMetrics
 

@@ -15,9 +15,10 @@ from distq.redisio.conversation import Meanwhile
 from distq.redisio.limits import BATCH_LIMIT, REPAIR_LIMIT, TURN_LIMIT
 from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.interface import Request, Retry, Settlement, Success
+from distq.workqueue.interface import Retry, Settlement, Success
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
+from distq.workqueue.request import Request
 
 KEYS = [f"key-{n:04}" for n in range(2300)]
 

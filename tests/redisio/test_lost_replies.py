@@ -19,13 +19,14 @@ from distq.redisio.keys import queue_key
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import Committed, StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.interface import Request, Result
+from distq.workqueue.interface import Result
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import (
     BucketRateLimiter,
     ItemExponentialFailureRateLimiter,
     MaxOfRateLimiter,
 )
+from distq.workqueue.request import Request
 from tests.redisio.lossy_proxy import LossyProxy
 from tests.support.eventually import eventually
 

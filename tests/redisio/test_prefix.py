@@ -22,8 +22,8 @@ from distq.redisio.stream_store import StreamStore, stream_records
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.testing.sandbox import Sandbox
 from distq.workqueue.gauges import QueueGauges
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.leaderelection.test_redis_lock import RECORD
 from tests.support.eventually import eventually
 from tests.support.populated import Populated

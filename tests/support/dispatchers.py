@@ -9,8 +9,8 @@ from distq.controller.controller import Controller
 from distq.controller.worker.dispatcher import Dispatcher
 from distq.controller.worker.patient_turns import PatientTurns
 from distq.controller.worker.worker_spans import WorkerSpans
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.eventually import eventually
 
 

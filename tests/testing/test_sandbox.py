@@ -23,9 +23,10 @@ from distq.informer.wire import WatchEvent
 from distq.inspector import Inspector
 from distq.leaderelection.elector import LeaderElector
 from distq.testing.sandbox import Sandbox
-from distq.workqueue.interface import Request, Result
+from distq.workqueue.interface import Result
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
+from distq.workqueue.request import Request
 from tests.support.api_servers import real_api_server_assets
 from tests.support.samples import FOO_DEFINITION
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from distq.workqueue.cancellation import ClaimPeriod
-from distq.workqueue.interface import Request
+from distq.workqueue.request import Request
 from distq.workqueue.turns import Claims
 
 

@@ -11,10 +11,11 @@ from distq.redisio.connection import Connection
 from distq.redisio.limits import TURN_LIMIT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.scores import decode_due
-from distq.workqueue.interface import Disposition, Release, Request, Settlement
+from distq.workqueue.interface import Disposition, Release, Settlement
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ScriptedRateLimiter
+from distq.workqueue.request import Request
 
 _AROUND = """
 local meta, program, count, now = KEYS[1], ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])

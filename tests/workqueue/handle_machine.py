@@ -12,7 +12,7 @@ from distq.errors import RetryAfter, TerminalError
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.testing.fake_clock import FakeClock
-from distq.workqueue.interface import Request, Result, Settlement
+from distq.workqueue.interface import Result, Settlement
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.memory.entries import FailureHistory
 from distq.workqueue.outcome import outcome_of
@@ -23,6 +23,7 @@ from distq.workqueue.rate_limiters import (
     ItemExponentialFailureRateLimiter,
     MaxOfRateLimiter,
 )
+from distq.workqueue.request import Request
 from tests.workqueue.conftest import beat
 from tests.workqueue.draws import SOME, any_of, priority
 

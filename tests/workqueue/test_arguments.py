@@ -8,10 +8,11 @@ import pytest
 
 from distq.errors import ConfigError, InvalidDelay, RedisRefused, RetryAfter
 from distq.redisio.connection import Connection
-from distq.workqueue.interface import Request, Result, Retry, Settlement, Success
+from distq.workqueue.interface import Result, Retry, Settlement, Success
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.outcome import outcome_of
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.claims import nothing_to_claim
 from tests.support.redis_servers import anywhere
 from tests.workqueue.conftest import ServerTime

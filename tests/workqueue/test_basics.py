@@ -9,10 +9,11 @@ import pytest
 
 from distq.errors import ConfigError
 from distq.redisio.connection import Connection
-from distq.workqueue.interface import Request, WorkQueue
+from distq.workqueue.interface import WorkQueue
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.options import QueueKeywords
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.claims import claim, finish_all, nothing_to_claim
 from tests.support.redis_servers import anywhere
 from tests.workqueue.conftest import ServerTime

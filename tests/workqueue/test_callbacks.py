@@ -8,9 +8,9 @@ import pytest
 
 from distq.errors import ConfigError
 from distq.redisio.connection import Connection
-from distq.workqueue.interface import Request
 from distq.workqueue.memory.queue import MemoryQueue
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 
 on_one_redis = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True)
 

@@ -15,8 +15,8 @@ from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.cancellation import Cancelled, ClaimPeriod
 from distq.workqueue.claim_deadline import ClaimDeadline
 from distq.workqueue.claim_ledger import ClaimLedger
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.workqueue.conftest import SteppedClock, beat
 
 

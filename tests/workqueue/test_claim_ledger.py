@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from distq.workqueue.claim_ledger import FEW, ClaimLedger
-from distq.workqueue.interface import ENDED, Release, Request, Settlement, Success
+from distq.workqueue.interface import ENDED, Release, Settlement, Success
+from distq.workqueue.request import Request
 from distq.workqueue.turns import TurnReply
 from tests.workqueue.claims import GivenClaims, claims_of
 

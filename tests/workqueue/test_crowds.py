@@ -9,8 +9,8 @@ from operator import methodcaller
 import pytest
 
 from distq.errors import ShutDown
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.claims import finish_all
 from tests.support.redis_servers import anywhere
 

@@ -4,7 +4,8 @@ import pytest
 
 from distq.workqueue.dispositions import Dispositions
 from distq.workqueue.engine import RateLimitedAdd
-from distq.workqueue.interface import ENDED, REFUSED, Request, Settlement, Success
+from distq.workqueue.interface import ENDED, REFUSED, Settlement, Success
+from distq.workqueue.request import Request
 from distq.workqueue.turns import PENDING
 
 

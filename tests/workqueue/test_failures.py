@@ -9,9 +9,9 @@ from distq.errors import TerminalError
 from distq.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.workqueue import turn_client
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemFastSlowRateLimiter
+from distq.workqueue.request import Request
 from distq.workqueue.turns import TurnReply, decode
 from tests.workqueue.conftest import ServerTime
 from tests.workqueue.failing import back_off, due_in, fail, item_of, raised

@@ -14,8 +14,8 @@ from distq.redisio.limits import FAIR_LOOK
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.scores import decode_order
 from distq.redisio.stream_store import Committed, StreamStore
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.claims import finish_all, nothing_to_claim
 from tests.support.redis_servers import anywhere
 from tests.workqueue.conftest import ServerTime

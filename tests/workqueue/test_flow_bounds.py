@@ -11,8 +11,8 @@ from distq.errors import ConfigError, Empty, RetryAfter
 from distq.inspector.inspector import Inspector
 from distq.redisio.connection import Connection
 from distq.redisio.queue_store import QueueStore
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.claims import finish_all
 from tests.support.redis_servers import anywhere
 from tests.workqueue.conftest import ServerTime

@@ -10,8 +10,8 @@ from distq.errors import ShutDown
 from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.claims import nothing_to_claim
 from tests.support.counting_connection import CountingConnection
 from tests.support.eventually import eventually

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from distq.redisio.connection import Connection
-from distq.workqueue.interface import Request, Settlement, Success
+from distq.workqueue.interface import Settlement, Success
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.workqueue.conftest import beat
 
 Make = Callable[..., Queue]

@@ -13,9 +13,10 @@ from distq.redisio.keys import queue_key
 from distq.redisio.stream_store import StreamStore
 from distq.spans import NO_ATTRIBUTES, Attributes, Kind, SpanFailure
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.interface import Request, Result
+from distq.workqueue.interface import Result
 from distq.workqueue.memory import MemoryQueue
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.proofs.contents.garbage import MEMBERS, SCORES, TEXTS
 from tests.support.recorded_metrics import RecordedMetrics
 from tests.support.redis_servers import anywhere

@@ -14,8 +14,8 @@ from distq.redisio import scripts
 from distq.redisio.connection import Argument, Connection
 from distq.redisio.conversation import Meanwhile
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.eventually import eventually
 from tests.workqueue.conftest import beat
 

@@ -9,9 +9,10 @@ import pytest
 
 from distq.errors import Empty, RetryAfter, TerminalError
 from distq.redisio.connection import Connection
-from distq.workqueue.interface import Request, Result
+from distq.workqueue.interface import Result
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import BucketRateLimiter
+from distq.workqueue.request import Request
 from tests.workqueue.conftest import ServerTime
 
 Make = Callable[..., Queue]

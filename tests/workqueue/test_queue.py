@@ -9,7 +9,7 @@ import pytest
 
 from distq.errors import ConfigError, Empty, InvalidKey, InvalidQueueName, LayoutTooNew, QueueFull, ShutDown
 from distq.redisio.connection import Connection
-from distq.workqueue.interface import Request, Result, Settlement, Success
+from distq.workqueue.interface import Result, Settlement, Success
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import (
     BucketRateLimiter,
@@ -18,6 +18,7 @@ from distq.workqueue.rate_limiters import (
     MaxOfRateLimiter,
     WithMaxWaitRateLimiter,
 )
+from distq.workqueue.request import Request
 from tests.workqueue.conftest import ServerTime, SteppedClock
 
 Make = Callable[..., Queue]

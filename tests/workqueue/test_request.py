@@ -11,9 +11,9 @@ from contextlib import suppress
 
 import pytest
 
-from distq.workqueue import interface
+from distq.workqueue import request as request_module
 from distq.workqueue.cancellation import Cancelled, ClaimPeriod
-from distq.workqueue.interface import Request, claimed_requests
+from distq.workqueue.request import Request, claimed_requests, is_cancelled
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_threads_that_read_the_event_first_get_the_same_one(
             both.wait(0.1)  # until both make one, if they may
         return Cancelled(period)
 
-    monkeypatch.setattr(interface, "Cancelled", made)
+    monkeypatch.setattr(request_module, "Cancelled", made)
     with ThreadPoolExecutor(2) as pool:
         one, other = [pool.submit(lambda: claimed.cancelled) for _ in range(2)]
         assert one.result() is other.result() is claimed.cancelled
@@ -78,13 +78,13 @@ def test_what_runs_while_the_event_is_made_gets_the_same_one(
     """A signal handler or the garbage collector may set it at any point, and that counts."""
 
     def made(period: ClaimPeriod) -> Cancelled:
-        monkeypatch.setattr(interface, "Cancelled", Cancelled)
+        monkeypatch.setattr(request_module, "Cancelled", Cancelled)
         claimed.cancelled.set()
         return Cancelled(period)
 
-    monkeypatch.setattr(interface, "Cancelled", made)
+    monkeypatch.setattr(request_module, "Cancelled", made)
     assert claimed.cancelled.is_set()
-    assert interface.is_cancelled(claimed, 0.0)
+    assert is_cancelled(claimed, 0.0)
 
 
 def test_the_claims_of_one_turn_end_apart() -> None:
@@ -93,7 +93,7 @@ def test_the_claims_of_one_turn_end_apart() -> None:
         ["a", "b"], [1, 1], [0, 0], [1.0, 1.0], ["", ""], fence=7, period=ClaimPeriod()
     )
     one.cancelled.set()
-    assert [interface.is_cancelled(each, 0.0) for each in (one, other)] == [True, False]
+    assert [is_cancelled(each, 0.0) for each in (one, other)] == [True, False]
     assert not other.cancelled.is_set()
 
 
@@ -132,6 +132,6 @@ def test_a_program_may_extend_it(duplicate: Callable[[Request], Request]) -> Non
     assert (named.key, named.attempt, named.title) == ("a", 1, "first")
     assert isinstance(noted, Noted)
     assert (noted.key, noted.note) == ("b", "new")
-    assert not interface.is_cancelled(named, 0.0)
+    assert not is_cancelled(named, 0.0)
     named.cancelled.set()
-    assert interface.is_cancelled(named, 0.0)
+    assert is_cancelled(named, 0.0)

@@ -12,8 +12,9 @@ from distq.redisio.commit import Commit
 from distq.redisio.connection import Connection
 from distq.redisio.stream_store import StreamStore
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.interface import Request, Result
+from distq.workqueue.interface import Result
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.dispatchers import running
 from tests.support.eventually import eventually
 from tests.support.redis_servers import anywhere

@@ -16,8 +16,9 @@ from distq.redisio.conversation import Meanwhile
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.call_combiner import PendingCall
 from distq.workqueue.heartbeat import NEWS_INTERVAL, Heartbeat
-from distq.workqueue.interface import Release, Request, Settlement, Success
+from distq.workqueue.interface import Release, Settlement, Success
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.tcp_proxy import TcpProxy
 from tests.workqueue.conftest import ServerTime, SteppedClock, beat
 

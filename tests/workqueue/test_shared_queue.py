@@ -20,8 +20,9 @@ from distq.redisio.conversation import Meanwhile
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import Committed, Fenced, StreamStore, stream_records
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.interface import Request, Result, Settlement, Success
+from distq.workqueue.interface import Result, Settlement, Success
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests import ROOT
 from tests.support.dispatchers import running
 from tests.support.eventually import eventually

@@ -7,8 +7,8 @@ import pytest
 
 from distq.errors import RetryAfter
 from distq.redisio.connection import Connection
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.workqueue.conftest import ServerTime
 from tests.workqueue.failing import back_off, due_in, fail, nothing_to_claim
 

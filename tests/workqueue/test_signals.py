@@ -15,9 +15,10 @@ from redis.connection import HiredisRespSerializer
 from distq.errors import Empty
 from distq.redisio.connection import Connection
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.interface import Request, Retry, Settlement
+from distq.workqueue.interface import Retry, Settlement
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import Failure
+from distq.workqueue.request import Request
 from tests.support.redis_servers import anywhere
 from tests.support.signalled import signalled
 from tests.workqueue.test_session import Slow

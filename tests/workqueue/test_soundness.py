@@ -8,8 +8,9 @@ import pytest
 from distq.errors import TerminalError
 from distq.inspector.inspector import Inspector
 from distq.redisio.connection import Connection
-from distq.workqueue.interface import Request, Result
+from distq.workqueue.interface import Result
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.workqueue.conftest import ServerTime
 
 Make = Callable[..., Queue]

@@ -12,8 +12,9 @@ from distq.redisio.connection import Connection
 from distq.redisio.conversation import Meanwhile
 from distq.redisio.queue_store import QueueStore
 from distq.workqueue.gauges import QueueGauges
-from distq.workqueue.interface import Request, Settlement, Success
+from distq.workqueue.interface import Settlement, Success
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.workqueue.conftest import ServerTime, beat, end_heartbeat
 
 Make = Callable[..., Queue]

@@ -11,8 +11,9 @@ from distq.redisio.connection import Argument, Connection
 from distq.redisio.conversation import Meanwhile
 from distq.redisio.limits import COSTLY_LIMIT
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.interface import Outcome, Release, Request, Retry, Settlement, Success
+from distq.workqueue.interface import Outcome, Release, Retry, Settlement, Success
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from distq.workqueue.turns import parts
 from tests.support.redis_servers import anywhere
 

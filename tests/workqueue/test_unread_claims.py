@@ -15,8 +15,9 @@ from distq.redisio.conversation import Meanwhile
 from distq.redisio.keys import queue_key
 from distq.testing.embedded_valkey import EmbeddedValkey
 from distq.workqueue.claim_ledger import FEW
-from distq.workqueue.interface import Request, Settlement, Success, Turn
+from distq.workqueue.interface import Settlement, Success, Turn
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.eventually import eventually
 from tests.support.recorded_metrics import RecordedMetrics
 from tests.workqueue.conftest import SteppedClock, beat

@@ -17,8 +17,8 @@ from distq.errors import Empty, ShutDown
 from distq.redisio.connection import Connection
 from distq.redisio.sleeper import Sleeper
 from distq.testing.embedded_valkey import EmbeddedValkey
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.support.eventually import eventually
 from tests.support.tcp_proxy import TcpProxy
 

@@ -11,9 +11,10 @@ from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.testing.fake_clock import FakeClock
 from distq.workqueue.engine import TurnSettings
-from distq.workqueue.interface import Disposition, Request, Retry, Settlement, Success
+from distq.workqueue.interface import Disposition, Retry, Settlement, Success
 from distq.workqueue.options import QueueOptions
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from distq.workqueue.turns import TurnReply
 from distq.workqueue.worker import Worker
 from tests.support.eventually import eventually

@@ -7,8 +7,8 @@ from distq.client.client import Client
 from distq.controller.controller import Controller
 from distq.controller.predicate import generation_changed
 from distq.controller.watches import For
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 
 RESOURCE = "demo.distq.example.com/v1/Foo"
 QUEUE = "demo"

@@ -29,7 +29,8 @@ from distq.metrics import ACTIVE_WORKERS, MAX_CONCURRENT, MetricsProvider, Sampl
 from distq.redisio.limits import TURN_LIMIT
 from distq.spans import SpanProvider
 from distq.wording import counted, duration
-from distq.workqueue.interface import Release, Request, Settlement
+from distq.workqueue.interface import Release, Settlement
+from distq.workqueue.request import Request
 
 CANCEL_TIME = 1.0
 """Seconds that cancelled async handlers get to clean up once the grace period is over."""

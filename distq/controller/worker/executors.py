@@ -27,8 +27,9 @@ from distq.controller.worker.worker_spans import WorkerSpans
 from distq.errors import ConfigError
 from distq.wording import a_type, duration
 from distq.workqueue import current
-from distq.workqueue.interface import SUCCESS, Outcome, Release, Request, Retry, Settlement, is_cancelled
+from distq.workqueue.interface import SUCCESS, Outcome, Release, Retry, Settlement
 from distq.workqueue.outcome import error_text, outcome_of, stack_text
+from distq.workqueue.request import Request, is_cancelled
 
 WARN_EVERY = 60.0
 """Seconds between warnings about a plain handler past its reconciliation timeout."""

@@ -15,7 +15,7 @@ from typing import Any
 from distq.controller.worker.event_loop import EventLoop
 from distq.controller.worker.executors import NOT_STARTED, Dispatch, Executor, error_of_handler
 from distq.workqueue import current
-from distq.workqueue.interface import Request, is_cancelled
+from distq.workqueue.request import Request, is_cancelled
 
 LONGEST_ROUND = 0.005
 """Seconds for which handlers that do not wait follow one another before the loop does other work."""

@@ -15,7 +15,8 @@ from distq.errors import LayoutTooNew, RedisError
 from distq.wording import duration
 from distq.workqueue.engine import OnClaims
 from distq.workqueue.handle import QueueHandle
-from distq.workqueue.interface import Request, Settlement, Success, Turn, all_ended
+from distq.workqueue.interface import Settlement, Success, Turn, all_ended
+from distq.workqueue.request import Request
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds between turns, before jitter, while Redis gives no useful answer."""

@@ -6,7 +6,7 @@ import traceback
 from dataclasses import dataclass, field
 
 from distq.controller.worker.loop_watch import running_frame
-from distq.workqueue.interface import Request
+from distq.workqueue.request import Request
 
 
 @dataclass(slots=True, eq=False)

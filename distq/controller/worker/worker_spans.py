@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from distq import spans
 from distq.errors import RedisError
 from distq.spans import Attributes, OpenSpan, SpanFailure, SpanProvider, failure_of, of_queue
-from distq.workqueue.interface import Outcome, Park, Request, Retry, Settlement, Turn, waited
+from distq.workqueue.interface import Outcome, Park, Retry, Settlement, Turn
+from distq.workqueue.request import Request, waited
 
 CANCELLED = "cancelled"
 """In place of an outcome if the claim was lost meanwhile."""

@@ -3,20 +3,10 @@
 from collections.abc import Callable, Sequence
 
 from distq.workqueue.engine import Entry, RateLimitedAdd, UnreadableItem
-from distq.workqueue.interface import (
-    ENDED,
-    REFUSED,
-    After,
-    Disposition,
-    Done,
-    Park,
-    Release,
-    Request,
-    Retry,
-    Success,
-)
+from distq.workqueue.interface import ENDED, REFUSED, After, Disposition, Done, Park, Release, Retry, Success
 from distq.workqueue.memory.entries import Answer, Ending
 from distq.workqueue.rate_limiters import Failure, fixed
+from distq.workqueue.request import Request
 
 _BY_PLACE = {"ended": ENDED, "pending": Disposition("pending"), "parked": Disposition("dead")}
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from distq.workqueue.engine import Entry, OnClaims, RateLimitedAdd, TurnSettings
-from distq.workqueue.interface import REFUSED, Request, Turn
+from distq.workqueue.interface import REFUSED, Turn
 from distq.workqueue.memory import entries as rules
 from distq.workqueue.memory.endings import dispositions_of, ending_of, requests_of
 from distq.workqueue.memory.entries import Answer, Ending
+from distq.workqueue.request import Request
 
 if TYPE_CHECKING:
     from distq.workqueue.memory.engine import MemoryEngine

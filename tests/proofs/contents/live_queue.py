@@ -12,9 +12,9 @@ from distq.redisio.connection import Connection
 from distq.redisio.keys import queue_key
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import StreamStore
-from distq.workqueue.interface import Request
 from distq.workqueue.queue import Queue
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
+from distq.workqueue.request import Request
 from tests.support.eventually import eventually
 
 NAME = "live"

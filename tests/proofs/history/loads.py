@@ -13,8 +13,9 @@ from distq.redisio.connection import Connection
 from distq.redisio.keys import LAYOUT
 from distq.redisio.queue_store import QueueStore
 from distq.redisio.stream_store import StreamStore
-from distq.workqueue.interface import Request, Settlement, Success
+from distq.workqueue.interface import Settlement, Success
 from distq.workqueue.queue import Queue
+from distq.workqueue.request import Request
 from tests.controller.leading import Scene
 from tests.proofs.history.checker import check
 from tests.proofs.history.recorder import Recorder

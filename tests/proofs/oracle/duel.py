@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 from distq.errors import Empty, ShutDown
 from distq.metrics import ADDS, RETRIES
-from distq.workqueue.interface import Request, Result
+from distq.workqueue.interface import Result
 from distq.workqueue.rate_limiters import ScriptedRateLimiter
+from distq.workqueue.request import Request
 from tests.proofs.oracle.differences import Differences, Item, PriorityQueue
 from tests.proofs.oracle.original import Claim, Original
 from tests.proofs.oracle.ours import Ours, since_began

@@ -3,11 +3,12 @@
 import pytest
 
 from distq.errors import ConfigError, ShutDown
-from distq.workqueue.interface import Request, WorkQueue
+from distq.workqueue.interface import WorkQueue
 from distq.workqueue.rate_limiters import (
     BucketRateLimiter,
     default_controller_rate_limiter,
 )
+from distq.workqueue.request import Request
 from tests.proofs.oracle.duel import MS
 from tests.proofs.oracle.original import Original
 from tests.proofs.oracle.ours import Ours

@@ -19,7 +19,6 @@ from distq.workqueue.interface import (
     Outcome,
     Park,
     Release,
-    Request,
     Retry,
     Settlement,
     Success,
@@ -27,6 +26,7 @@ from distq.workqueue.interface import (
 from distq.workqueue.options import QueueOptions
 from distq.workqueue.rate_limiters import ItemExponentialFailureRateLimiter
 from distq.workqueue.redis_session import RedisSession
+from distq.workqueue.request import Request
 from tests.proofs.simulate.faulty_line import FaultyLine
 
 CLAIM_DURATION = 15.0
