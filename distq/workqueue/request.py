@@ -1,4 +1,4 @@
-"""A claimed key, which a worker makes for each item: so it has slots, and its event comes when it is read."""
+"""A claimed key. A worker makes one for each item, so it has slots, and its event is made when it is read."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from distq.workqueue.cancellation import Cancelled, ClaimPeriod, LazyEvent
 
 
 class _Events(dict[str, Cancelled]):
-    """The events of one turn's claims, by key, each created when it is first read: most claims need none."""
+    """The events of one turn's claims, by key. Each is made when it is first read: most claims need none."""
 
     __slots__ = ("period",)
 
@@ -19,14 +19,14 @@ class _Events(dict[str, Cancelled]):
 
 
 class _Slots:
-    """Where a Request has its fields: a worker makes and reads one for each item, and a dict costs more."""
+    """The slots of a Request. A worker makes and reads one for each item, and slots cost less than a dict."""
 
     __slots__ = (
         *("__weakref__", "_cancelled"),
         *("attempt", "enqueued_at", "fence", "key", "link", "priority"),
     )
     _cancelled: threading.Event | _Events
-    """The event, or the events of its turn."""
+    """Its own event; or, of a claim, the events of its turn."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +67,17 @@ class Request(_Slots):
         return getattr(self, "__dict__", {}) | {each.name: getattr(self, each.name) for each in fields(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Take over the state of a copy's original."""
+        """Set the fields to those of the original."""
         for name, value in state.items():
             object.__setattr__(self, name, value)
 
 
 def _cancelled(request: Request) -> threading.Event:
+    """Return the event, which is set once this process has lost the claim."""
     one = request._cancelled  # noqa: SLF001  # this module's own, here and below
     if not isinstance(one, _Events):
         return one
-    # in one step: threads that race get the same one, and so does a signal handler
+    # setdefault is one step: threads that race get the same event, and so does a signal handler
     return one.get(request.key) or one.setdefault(request.key, Cancelled(one.period))
 
 
@@ -85,16 +86,16 @@ def _set_cancelled(request: Request, event: threading.Event) -> None:
 
 
 for _hides_slot in "attempt", "priority", "fence", "enqueued_at", "link":
-    delattr(Request, _hides_slot)  # a default, which only __init__ needs
+    delattr(Request, _hides_slot)  # a default; __init__ has its own copy
 Request.cancelled = property(_cancelled, _set_cancelled)  # type: ignore[assignment]
 
 
 class _Claim(_Slots):
-    """A Request while its fields are set: as such it is frozen, and to set them takes twice as long."""
+    """A Request while its fields are set. A Request is frozen, so to set its own takes twice as long."""
 
     __slots__ = ()
 
-    def __init__(  # noqa: PLR0917  # for ``map``
+    def __init__(  # noqa: PLR0917  # ``map`` gives them by position
         self,
         key: str,
         attempt: int,
@@ -124,7 +125,7 @@ def claimed_requests(
     fence: int,
     period: ClaimPeriod,
 ) -> list[Request]:
-    """Return the Requests of one turn's claims, given by columns; all but ``keys`` may have no end."""
+    """Return the Requests of one turn's claims. Each argument is a column, and only ``keys`` has to end."""
     columns = keys, attempts, priorities, enqueued_at, links, repeat(fence), repeat(_Events(period))
     return cast("list[Request]", list(map(_Claim, *columns)))
 

@@ -309,7 +309,7 @@ class ThreadExecutor(Executor):
         slot.thread, forks = threading.get_ident(), _forks.count
         reconcile, now, spans = self._reconcile, self._now, self._spans
         enter, is_watched = current.enter, min(self._timeout, self._max_hold) < math.inf
-        dispatches = _Task.DISPATCH  # to read a member of an enum takes longer than to run a handler
+        dispatches = _Task.DISPATCH  # read once: in Python 3.11 that takes longer than a quick handler
         while (request := self._backlog.get()) is not None:
             # in a context without the variables that handlers set in the thread's
             if request is dispatches and (request := Context().run(self._dispatch)) is None:

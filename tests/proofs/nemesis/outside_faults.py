@@ -123,7 +123,7 @@ def large_objects(stage: Stage) -> None:
     with stage.long_lease():
         leader = stage.leader()
         leader.forget_memory()
-        stage.gardener.rest()  # what is deleted while a list leaves it out is not seen to go
+        stage.gardener.rest()  # else one is deleted while a list leaves it out, without an event
         stage.faulty_api.fault = _large_list(_new_version(stage))
         _list_anew(stage, leader)
         stage.faulty_api.fault = lambda _: None
