@@ -19,6 +19,7 @@ from tests.dashboard.pictures import BUILT
 from tests.dashboard.test_login import HASH
 from tests.dashboard.test_users import file_of
 from tests.dashboard.visitor import PASSWORD
+from tests.support.eventually import eventually
 from tests.support.parts import program
 
 ONE_SERVER = pytest.mark.parametrize("redis_server", ["valkey9"], indirect=True, scope="session")
@@ -145,8 +146,9 @@ def test_on_call(
 ATTACK = """
 <!doctype html><title>evil</title>
 <img src="{there}/queues/foos/actions/pause">
-<iframe name="frame" src="{there}/queues/foos"></iframe>
-<form id="form" method="post" action="{there}/queues/foos/actions/pause" target="frame">
+<iframe src="{there}/queues/foos"></iframe>
+<iframe name="answer"></iframe>
+<form id="form" method="post" action="{there}/queues/foos/actions/pause" target="answer">
 <input name="csrf_token" value="guessed"><input name="confirmed" value="yes"></form>
 <a id="link" href="{there}/queues/foos">look</a>
 <script>
@@ -158,13 +160,15 @@ window.done = (async () => {{
   const asked = fetch("{there}/queues/foos", {{credentials: "include"}});
   const read = await asked.then(() => "read", () => "refused");
   document.getElementById("form").submit();
-  await new Promise(resolve => setTimeout(resolve, 500));
-  let framed = "refused";
-  try {{ framed = frames[0].document.title; }} catch (error) {{}}
-  return [read, framed];
+  return read;
 }})();
 </script>
 """
+
+
+def blocked_frames(window: Browser) -> list[str]:
+    """Return what the browser says of frames that a page forbids."""
+    return [line for line in window.console if "frame-ancestors 'none'" in line]
 
 
 @contextlib.contextmanager
@@ -198,7 +202,9 @@ def test_another_sites_page_gets_nowhere(
     window.until("document.title === 'foos · distq'")
     with site(ATTACK.format(there=guarded)) as url:
         window.open(url)
-        assert window.run("window.done") == ["refused", "refused"]
+        assert window.run("window.done") == "refused"
+        # the page, and what the form was answered
+        eventually(lambda: window.run("true") and len(blocked_frames(window)) >= 2, "no frame has either")
         assert not Inspector(connection).queues("foos")[0].paused
         window.run("document.getElementById('link').click()")
         window.until("document.title === 'foos · distq'")
