@@ -21,10 +21,7 @@ class _Events(dict[str, Cancelled]):
 class _Slots:
     """The slots of a Request. A worker makes and reads one for each item, and slots cost less than a dict."""
 
-    __slots__ = (
-        *("__weakref__", "_cancelled"),
-        *("attempt", "enqueued_at", "fence", "key", "link", "priority"),
-    )
+    __slots__ = ("__weakref__", "_cancelled", "attempt", "enqueued_at", "fence", "key", "link", "priority")
     _cancelled: threading.Event | _Events
     """Its own event; or, of a claim, the events of its turn."""
 
@@ -141,7 +138,7 @@ def is_cancelled(request: Request, now: float) -> bool:
     It creates no event.
     """
     events: Any = request._cancelled  # noqa: SLF001
-    if events and (events.__class__ is not _Events or request.key in events):
+    if events.__class__ is not _Events or (events and request.key in events):
         return request.cancelled.is_set()
     period: ClaimPeriod = events.period
     return period.is_ended or (now >= period.ends_at and period.was_over(now))

@@ -166,6 +166,13 @@ window.done = (async () => {{
 """
 
 
+READ_FRAMES = """
+[0, 1].map(place => {
+  try { return frames[place].document.title; } catch (error) { return "refused"; }
+})
+"""
+
+
 def blocked_frames(window: Browser) -> list[str]:
     """Return what the browser says of frames that a page forbids."""
     return [line for line in window.console if "frame-ancestors 'none'" in line]
@@ -205,6 +212,7 @@ def test_another_sites_page_gets_nowhere(
         assert window.run("window.done") == "refused"
         # the page, and what the form was answered
         eventually(lambda: window.run("true") and len(blocked_frames(window)) >= 2, "no frame has either")
+        assert window.run(READ_FRAMES) == ["refused", "refused"]
         assert not Inspector(connection).queues("foos")[0].paused
         window.run("document.getElementById('link').click()")
         window.until("document.title === 'foos · distq'")
